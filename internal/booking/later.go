@@ -1,0 +1,162 @@
+package booking
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"seatflow"
+)
+
+// laterMost bounds the queue; beyond it the guardian and the deadline do the
+// same, later.
+const laterMost = 100_000
+
+// laterEvery is how long the queue waits between rounds over what failed.
+const laterEvery = 500 * time.Millisecond
+
+// laterQueue keeps the owners about whom the view could not be told.
+type laterQueue struct {
+	mu    sync.Mutex
+	owed  map[seatflow.Owner]seatflow.ShowID
+	shows map[seatflow.ShowID]struct{} // whose views must be rebuilt
+	woken chan struct{}
+}
+
+func (q *laterQueue) init() {
+	q.owed = make(map[seatflow.Owner]seatflow.ShowID)
+	q.shows = make(map[seatflow.ShowID]struct{})
+	q.woken = make(chan struct{}, 1)
+}
+
+// laterSettle queues an owner until the view agrees with its order.
+func (s *Service) laterSettle(show seatflow.ShowID, owner seatflow.Owner) {
+	s.observe("later", "queued")
+	s.later.mu.Lock()
+	full := len(s.later.owed) >= laterMost
+	if !full {
+		s.later.owed[owner] = show
+	}
+	s.later.mu.Unlock()
+	if full {
+		s.log.Warn("queue of changes owed to the view is full; left to the guardian", "order", owner.Order)
+		return
+	}
+	s.later.wake()
+}
+
+// laterRebuild queues a show whose view is known to be wrong until it has
+// been rebuilt.
+func (s *Service) laterRebuild(show seatflow.ShowID) {
+	s.observe("later", "rebuild")
+	s.later.mu.Lock()
+	s.later.shows[show] = struct{}{}
+	s.later.mu.Unlock()
+	s.later.wake()
+}
+
+func (q *laterQueue) wake() {
+	select {
+	case q.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Owed returns how many owners and shows the view still has to be told about.
+func (s *Service) Owed() int {
+	s.later.mu.Lock()
+	defer s.later.mu.Unlock()
+	return len(s.later.owed) + len(s.later.shows)
+}
+
+// Run tells the view what could not be told at once, until the context ends.
+func (s *Service) Run(ctx context.Context) error {
+	timer := time.NewTimer(laterEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.later.woken:
+		case <-timer.C:
+		}
+		s.SettleOwed(ctx)
+		timer.Reset(laterEvery)
+	}
+}
+
+// SettleOwed goes once over the queue and returns how many are left.
+func (s *Service) SettleOwed(ctx context.Context) int {
+	s.later.mu.Lock()
+	owed, shows := maps.Clone(s.later.owed), maps.Clone(s.later.shows)
+	s.later.mu.Unlock()
+	for show := range shows {
+		if err := s.Rebuild(ctx, show); err != nil {
+			s.log.DebugContext(ctx, "the view still cannot be rebuilt", "show", show, "err", err)
+			continue
+		}
+		s.later.mu.Lock()
+		delete(s.later.shows, show)
+		s.later.mu.Unlock()
+	}
+	for owner, show := range owed {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := s.settleOwed(ctx, show, owner); err != nil {
+			s.log.DebugContext(ctx, "the view still cannot be told", "order", owner.Order, "err", err)
+			continue
+		}
+		s.later.mu.Lock()
+		delete(s.later.owed, owner)
+		s.later.mu.Unlock()
+		s.observe("later", "told")
+	}
+	return s.Owed()
+}
+
+// settleOwed makes the view agree with one order. A number without a row is
+// made void first: whoever queued it had given the order up.
+func (s *Service) settleOwed(ctx context.Context, show seatflow.ShowID, owner seatflow.Owner) error {
+	dctx, cancel := s.detached(ctx)
+	defer cancel()
+	house, err := s.houses.House(dctx, show)
+	if err != nil {
+		return err
+	}
+	order, err := s.stands(dctx, owner.Order, show)
+	if err != nil {
+		return err
+	}
+	ref := house.Show.Ref()
+	if order.State == seatflow.OrderVoid || order.Attempt != owner.Attempt {
+		_, err = s.seats.Release(dctx, ref, owner, nil)
+	} else {
+		err = s.show(dctx, ref, &order)
+		if err == nil && order.State == seatflow.OrderPaid {
+			err = s.unsellRefunded(dctx, ref, &order)
+		}
+	}
+	if errors.Is(err, seatflow.ErrNotReady) {
+		return nil
+	}
+	return err
+}
+
+// unsellRefunded frees the seats of a partly refunded order that the view
+// still shows as sold to it.
+func (s *Service) unsellRefunded(ctx context.Context, ref seatflow.ShowRef, o *seatflow.Order) error {
+	var gone []seatflow.SeatID
+	for i := range o.Items {
+		if o.Items[i].Refunded {
+			gone = append(gone, o.Items[i].Seat)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	_, err := s.seats.Unsell(ctx, ref, o.Owner(), gone)
+	return err
+}

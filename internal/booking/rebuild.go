@@ -1,0 +1,224 @@
+package booking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"seatflow"
+)
+
+// rebuildTries bounds the races with other nodes that rebuild the same show.
+const rebuildTries = 5
+
+// EnsureView builds a show's view unless a usable one is there.
+func (s *Service) EnsureView(ctx context.Context, show seatflow.ShowID) error {
+	house, err := s.house(ctx, show)
+	if err != nil {
+		return err
+	}
+	_, err = s.seats.Snapshot(ctx, house.Show.Ref(), seatflow.DetailStates)
+	if err == nil || !errors.Is(err, seatflow.ErrNotReady) {
+		return err
+	}
+	return s.rebuilds.join(ctx, show, false, s.runRebuild)
+}
+
+// Rebuild replaces a show's view by one made from the facts, whatever is
+// there. The generation is raised first, so that an order held under the old
+// view cannot be inserted unseen, then the facts are read, then exactly that
+// generation is installed, once and atomically.
+func (s *Service) Rebuild(ctx context.Context, show seatflow.ShowID) error {
+	return s.rebuilds.join(ctx, show, true, s.runRebuild)
+}
+
+func (s *Service) runRebuild(ctx context.Context, show seatflow.ShowID, force bool) error {
+	dctx, cancel := s.detached(ctx)
+	defer cancel()
+	if !force {
+		house, err := s.house(dctx, show)
+		if err != nil {
+			return err
+		}
+		if _, err := s.seats.Snapshot(dctx, house.Show.Ref(), seatflow.DetailStates); err == nil {
+			return nil // built while we waited
+		}
+	}
+	return s.rebuild(dctx, show)
+}
+
+// rebuilds lets callers on this node share the rebuilds of a show: one runs,
+// one may wait for it. A forced call never joins the one that runs, which may
+// have read the facts before there was a reason to force it.
+type rebuilds struct {
+	mu sync.Mutex
+	m  map[seatflow.ShowID]*showRebuilds
+}
+
+type showRebuilds struct{ running, waiting *rebuildCall }
+
+type rebuildCall struct {
+	force bool
+	done  chan struct{}
+	err   error // after done
+}
+
+type rebuildFunc func(ctx context.Context, show seatflow.ShowID, force bool) error
+
+func (r *rebuilds) join(ctx context.Context, show seatflow.ShowID, force bool, run rebuildFunc) error {
+	r.mu.Lock()
+	sh := r.m[show]
+	var call *rebuildCall
+	switch {
+	case sh == nil:
+		call = &rebuildCall{force: force, done: make(chan struct{})}
+		sh = &showRebuilds{running: call}
+		if r.m == nil {
+			r.m = make(map[seatflow.ShowID]*showRebuilds)
+		}
+		r.m[show] = sh
+		go r.work(context.WithoutCancel(ctx), show, sh, run)
+	case !force:
+		call = sh.running
+	default:
+		if sh.waiting == nil {
+			sh.waiting = &rebuildCall{force: true, done: make(chan struct{})}
+		}
+		call = sh.waiting
+	}
+	r.mu.Unlock()
+	select {
+	case <-call.done:
+		return call.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// work runs a show's rebuilds one after another until none waits.
+func (r *rebuilds) work(ctx context.Context, show seatflow.ShowID, sh *showRebuilds, run rebuildFunc) {
+	call := sh.running
+	for call != nil {
+		call.err = run(ctx, show, call.force)
+		close(call.done)
+		r.mu.Lock()
+		sh.running, sh.waiting = sh.waiting, nil
+		call = sh.running
+		if call == nil {
+			delete(r.m, show)
+		}
+		r.mu.Unlock()
+	}
+}
+
+func (s *Service) rebuild(ctx context.Context, show seatflow.ShowID) error {
+	house, err := s.house(ctx, show)
+	if err != nil {
+		return err
+	}
+	for range rebuildTries {
+		row, err := s.ledger.Show(ctx, show)
+		if err != nil {
+			return err
+		}
+		generation, err := s.ledger.RaiseGeneration(ctx, show, row.Generation)
+		if errors.Is(err, seatflow.ErrStaleGeneration) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		facts, err := s.ledger.Facts(ctx, show)
+		if err != nil {
+			return err
+		}
+		if facts.Generation != generation {
+			continue // someone raised it again: theirs will be installed, or ours next time
+		}
+		err = s.seats.Rebuild(ctx, ViewOf(house, facts))
+		if errors.Is(err, seatflow.ErrStaleGeneration) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.observe("rebuild", "done")
+		s.log.InfoContext(ctx, "view rebuilt from the facts", "show", show, "generation", generation, "orders", len(facts.Orders))
+		return nil
+	}
+	s.observe("rebuild", "raced")
+	return fmt.Errorf("booking: show %d: %w after %d tries to rebuild", show, seatflow.ErrStaleGeneration, rebuildTries)
+}
+
+// ViewOf derives the view that facts call for. A seat that an order has is in
+// the house even when its category has lost its price since.
+func ViewOf(house *seatflow.House, facts seatflow.Facts) seatflow.View {
+	v := seatflow.View{Show: house.Show.Ref(), Generation: facts.Generation, Base: house.Base()}
+	for i := range facts.Orders {
+		r, ok := facts.Orders[i].Record()
+		if !ok {
+			continue
+		}
+		for _, id := range r.Seats {
+			if id >= 1 && int(id) <= len(v.Base) {
+				v.Base[id-1] = seatflow.Available
+			}
+		}
+		v.Orders = append(v.Orders, r)
+	}
+	return v
+}
+
+// assert makes the view show an order's seats as the ledger has them,
+// whatever stands there, by Repair against a fresh look. It is for orders
+// that have seats; those of ended ones are released by owner.
+func (s *Service) assert(ctx context.Context, ref seatflow.ShowRef, no seatflow.OrderNo) error {
+	for range rebuildTries {
+		snap, err := s.seats.Snapshot(ctx, ref, seatflow.DetailOrders)
+		if errors.Is(err, seatflow.ErrNotReady) {
+			return s.EnsureView(ctx, ref.ID)
+		}
+		if err != nil || snap == nil {
+			return err
+		}
+		// The facts after the view: what they say now is at least as new.
+		order, err := s.ledger.Order(ctx, no, "")
+		if err != nil {
+			return err
+		}
+		want, ok := order.Record()
+		if !ok {
+			_, err := s.seats.Unsell(ctx, ref, order.Owner(), nil)
+			return err
+		}
+		req := seatflow.RepairRequest{Show: ref, Generation: snap.Revision.Generation}
+		for _, id := range want.Seats {
+			if id < 1 || int(id) > len(snap.States) {
+				return fmt.Errorf("booking: order %s has seat %d, which the view has not", no, id)
+			}
+			saw, owner := snap.States[id-1], snap.Owners[id]
+			if saw == want.State && owner == want.Owner {
+				continue
+			}
+			req.Seats = append(req.Seats, seatflow.SeatRepair{Seat: id, SawState: saw, SawOwner: owner,
+				WantState: want.State, Want: want})
+		}
+		if len(req.Seats) == 0 {
+			return nil
+		}
+		reply, err := s.seats.Repair(ctx, req)
+		if errors.Is(err, seatflow.ErrStaleGeneration) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if len(reply.Changed) == 0 {
+			s.log.InfoContext(ctx, "view repaired", "show", ref.ID, "order", no, "seats", slices.Clone(reply.Fixed))
+			return nil
+		}
+	}
+	return fmt.Errorf("booking: order %s: its seats kept changing while they were repaired", no)
+}
