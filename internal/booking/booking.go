@@ -27,6 +27,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"seatflow"
+	"seatflow/internal/telemetry"
 )
 
 // Houses gives the shows that may be sold, indexed; *catalog.Service does.
@@ -49,9 +50,7 @@ type Options struct {
 	Grace time.Duration
 	// LedgerDeadline bounds one ledger transaction; 0: seatflow.LedgerDeadline.
 	LedgerDeadline time.Duration
-	// Observe, if set, counts what happened: kind "order", "hold", "settled",
-	// "rebuild" or "later", and a short outcome. It runs on the hot path.
-	Observe func(kind, outcome string)
+	Metrics        *telemetry.Metrics // nil: counted and thrown away
 }
 
 // Service runs orders through their life. It keeps no state that a restart
@@ -67,7 +66,7 @@ type Service struct {
 	newNo    func() seatflow.OrderNo
 	grace    time.Duration
 	deadline time.Duration
-	observe  func(kind, outcome string)
+	metrics  *telemetry.Metrics
 
 	flights  flights
 	rebuilds rebuilds
@@ -77,7 +76,7 @@ type Service struct {
 // New returns a Service. Its background work runs in [Service.Run].
 func New(o Options) *Service {
 	s := &Service{seats: o.Seats, ledger: o.Ledger, houses: o.Houses, clock: o.Clock, log: o.Log,
-		newNo: o.NewOrderNo, grace: o.Grace, deadline: o.LedgerDeadline, observe: o.Observe}
+		newNo: o.NewOrderNo, grace: o.Grace, deadline: o.LedgerDeadline, metrics: o.Metrics}
 	if s.clock == nil {
 		s.clock = seatflow.WallClock{}
 	}
@@ -93,8 +92,8 @@ func New(o Options) *Service {
 	if s.deadline == 0 {
 		s.deadline = seatflow.LedgerDeadline
 	}
-	if s.observe == nil {
-		s.observe = func(string, string) {}
+	if s.metrics == nil {
+		s.metrics = telemetry.NewMetrics()
 	}
 	s.flights.init()
 	s.later.init()

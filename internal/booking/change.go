@@ -129,9 +129,9 @@ func (s *Service) ApplyPayment(ctx context.Context, event seatflow.PaymentEvent)
 		return seatflow.PaymentOutcome{}, asError(err, nil)
 	}
 	if out.Repeat {
-		s.observe("payment", "repeat")
+		s.metrics.Payments.Inc("repeat")
 	} else {
-		s.observe("payment", string(out.Ending))
+		s.metrics.Payments.Inc(string(out.Ending))
 	}
 	switch out.Ending {
 	case seatflow.EndingPaid, seatflow.EndingReseated:
@@ -190,6 +190,7 @@ func (s *Service) staffOrder(ctx context.Context, actor seatflow.Actor, no seatf
 // decision stands whatever the view answers: what cannot be told now is told
 // later.
 func (s *Service) tell(ctx context.Context, o *seatflow.Order) {
+	s.metrics.Transitions.Inc(string(o.State))
 	s.viewed(ctx, o.Show, o.Owner(), func(ctx context.Context, ref seatflow.ShowRef) error {
 		return s.show(ctx, ref, o)
 	})

@@ -33,30 +33,44 @@ func (s *Service) Create(ctx context.Context, req CreateRequest) (Created, error
 	created, err := s.create(ctx, req)
 	switch {
 	case err != nil:
-		s.observe("order", outcomeOf(err))
+		s.metrics.Orders.Inc(outcomeOf(err))
 	case created.Replayed:
-		s.observe("order", "replayed")
+		s.metrics.Orders.Inc("replayed")
 	default:
-		s.observe("order", "created")
+		s.metrics.Orders.Inc("created")
 	}
 	return created, err
 }
 
+// outcomeOf names a refusal for the metrics.
 func outcomeOf(err error) string {
 	switch seatflow.CodeOf(err) {
+	case seatflow.CodeInvalid:
+		return "invalid"
 	case seatflow.CodeSeatsTaken:
 		return "taken"
 	case seatflow.CodeOverLimit:
 		return "over_limit"
+	case seatflow.CodeNotOnSale:
+		return "not_on_sale"
+	case seatflow.CodeNoShow:
+		return "no_show"
+	case seatflow.CodeNoSeat:
+		return "no_seat"
+	case seatflow.CodeKeyReused:
+		return "key_reused"
+	case seatflow.CodeInFlight:
+		return "in_flight"
 	case seatflow.CodeRateLimited:
 		return "busy"
 	case seatflow.CodeNotReady:
 		return "not_ready"
-	case seatflow.CodeSystem:
-		return "error"
 	}
-	return "refused"
+	return "error"
 }
+
+// holdNames are the metrics' names of the outcomes of a hold.
+var holdNames = [...]string{"", "not_ready", "held", "yours", "busy", "taken", "over_limit"}
 
 func (s *Service) create(ctx context.Context, req CreateRequest) (Created, error) {
 	seats, err := sortSeats(req.Seats, seatflow.MaxSeatsPerOrder)
@@ -199,15 +213,17 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 		hold.Owner = order.Owner()
 		reply, err := s.seats.Hold(ctx, hold)
 		if err != nil {
-			s.observe("hold", "error")
+			s.metrics.Holds.Inc("unknown")
 			if errors.Is(err, seatflow.ErrNotExecuted) {
 				return Created{}, unavailable(seatflow.ReasonRebuilding, err)
 			}
 			// It may have been taken: never say so, and take it back.
-			s.giveBack(ctx, hold.Show, hold.Owner)
+			s.giveBack(ctx, hold.Show, hold.Owner, "unknown")
 			return Created{}, unavailable(seatflow.ReasonOutcomeUnknown, err)
 		}
-		s.observe("hold", reply.Outcome.String())
+		if int(reply.Outcome) < len(holdNames) {
+			s.metrics.Holds.Inc(holdNames[reply.Outcome])
+		}
 
 		switch reply.Outcome {
 		case seatflow.OutcomeNotReady:
@@ -249,7 +265,7 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 			order.TakenAt, order.Deadline, order.Cap = reply.TakenAt, reply.Deadline, reply.Cap
 
 		default:
-			s.giveBack(ctx, hold.Show, hold.Owner)
+			s.giveBack(ctx, hold.Show, hold.Owner, "error")
 			return Created{}, unavailable(seatflow.ReasonRebuilding, errors.New("booking: unknown hold outcome"))
 		}
 
@@ -265,6 +281,7 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 			// wrong about this show. Its seats are not announced as free;
 			// the whole view is made anew from the facts instead.
 			s.log.WarnContext(ctx, "view disagrees with the facts; rebuilding", "show", show.ID, "order", order.No, "seats", conflict.Seats)
+			s.metrics.Compensations.Inc("conflict")
 			e := &seatflow.Error{Code: seatflow.CodeSeatsTaken, Seats: conflict.Seats, Err: err}
 			dctx, cancel := s.detached(ctx)
 			defer cancel()
@@ -281,7 +298,7 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 
 		case errors.As(err, &exists) && exists.Order.No == order.No:
 			// We slept past the grace time and the number was made void.
-			s.giveBack(ctx, hold.Show, hold.Owner)
+			s.giveBack(ctx, hold.Show, hold.Owner, "voided")
 			if renamed {
 				return Created{}, unavailable(seatflow.ReasonHoldLost, err)
 			}
@@ -289,20 +306,20 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 			order.No = s.newNo()
 
 		case errors.As(err, &exists):
-			s.giveBack(ctx, hold.Show, hold.Owner)
+			s.giveBack(ctx, hold.Show, hold.Owner, "key_used")
 			return replay(exists.Order, req.Fingerprint)
 
 		case errors.Is(err, seatflow.ErrStaleGeneration):
 			// A rebuild may have missed this hold: take it again under the
 			// new generation. Repeating it is harmless if it did not.
 			if stale {
-				s.giveBack(ctx, hold.Show, hold.Owner)
+				s.giveBack(ctx, hold.Show, hold.Owner, "stale")
 				return Created{}, unavailable(seatflow.ReasonRebuilding, err)
 			}
 			stale, rebuilt = true, false
 
 		case errors.Is(err, seatflow.ErrNotFound):
-			s.giveBack(ctx, hold.Show, hold.Owner)
+			s.giveBack(ctx, hold.Show, hold.Owner, "no_show")
 			return Created{}, &seatflow.Error{Code: seatflow.CodeNoShow, Err: err}
 
 		case errors.Is(err, errStillUnknown):
@@ -311,7 +328,7 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 			return Created{}, unavailable(seatflow.ReasonOutcomeUnknown, err)
 
 		default:
-			s.giveBack(ctx, hold.Show, hold.Owner)
+			s.giveBack(ctx, hold.Show, hold.Owner, "not_committed")
 			return Created{}, asError(err, nil)
 		}
 	}
@@ -364,13 +381,15 @@ func (s *Service) settleFirst(ctx context.Context, ref seatflow.ShowRef, first s
 	if row.State != seatflow.OrderVoid {
 		return &row, nil
 	}
-	s.giveBack(ctx, ref, first)
+	s.giveBack(ctx, ref, first, "void")
 	return nil, nil
 }
 
-// giveBack frees what an owner holds, before the caller is answered. If the
-// view cannot be reached it is tried again until it is confirmed.
-func (s *Service) giveBack(ctx context.Context, ref seatflow.ShowRef, owner seatflow.Owner) {
+// giveBack frees what an owner holds, before the caller is answered; after
+// tells what had failed. If the view cannot be reached it is tried again until
+// it is confirmed.
+func (s *Service) giveBack(ctx context.Context, ref seatflow.ShowRef, owner seatflow.Owner, after string) {
+	s.metrics.Compensations.Inc(after)
 	dctx, cancel := s.detached(ctx)
 	defer cancel()
 	_, err := s.seats.Release(dctx, ref, owner, nil)

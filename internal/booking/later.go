@@ -33,7 +33,6 @@ func (q *laterQueue) init() {
 
 // laterSettle queues an owner until the view agrees with its order.
 func (s *Service) laterSettle(show seatflow.ShowID, owner seatflow.Owner) {
-	s.observe("later", "queued")
 	s.later.mu.Lock()
 	full := len(s.later.owed) >= laterMost
 	if !full {
@@ -50,7 +49,6 @@ func (s *Service) laterSettle(show seatflow.ShowID, owner seatflow.Owner) {
 // laterRebuild queues a show whose view is known to be wrong until it has
 // been rebuilt.
 func (s *Service) laterRebuild(show seatflow.ShowID) {
-	s.observe("later", "rebuild")
 	s.later.mu.Lock()
 	s.later.shows[show] = struct{}{}
 	s.later.mu.Unlock()
@@ -112,7 +110,6 @@ func (s *Service) SettleOwed(ctx context.Context) int {
 		s.later.mu.Lock()
 		delete(s.later.owed, owner)
 		s.later.mu.Unlock()
-		s.observe("later", "told")
 	}
 	return s.Owed()
 }

@@ -144,11 +144,11 @@ func (s *Service) rebuild(ctx context.Context, show seatflow.ShowID) error {
 		if err != nil {
 			return err
 		}
-		s.observe("rebuild", "done")
+		s.metrics.Rebuilds.Inc("installed")
 		s.log.InfoContext(ctx, "view rebuilt from the facts", "show", show, "generation", generation, "orders", len(facts.Orders))
 		return nil
 	}
-	s.observe("rebuild", "raced")
+	s.metrics.Rebuilds.Inc("stale")
 	return fmt.Errorf("booking: show %d: %w after %d tries to rebuild", show, seatflow.ErrStaleGeneration, rebuildTries)
 }
 

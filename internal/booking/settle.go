@@ -8,6 +8,12 @@ import (
 	"seatflow"
 )
 
+// settledAs names what was done with a due hold, by its order's state.
+var settledAs = map[seatflow.OrderState]string{
+	seatflow.OrderPending: "postponed", seatflow.OrderPaid: "sold", seatflow.OrderVoid: "voided",
+	seatflow.OrderCancelled: "released", seatflow.OrderExpired: "released", seatflow.OrderRefunded: "released",
+}
+
 // Settle decides about a hold whose wake-up has come. The ledger decides, the
 // view follows, and every step is fenced by owner, so that it may run twice,
 // late or beside the buyer's own action:
@@ -27,7 +33,7 @@ func (s *Service) Settle(ctx context.Context, due seatflow.DueHold) error {
 	order, err := s.ledger.Order(ctx, due.Owner.Order, "")
 	if errors.Is(err, seatflow.ErrNotFound) {
 		if due.Age < s.grace {
-			s.observe("settled", "left")
+			s.metrics.Settled.Inc("left")
 			return nil
 		}
 		order, err = s.ledger.VoidOrder(ctx, due.Owner.Order, due.Show, seatflow.System("guardian"))
@@ -37,7 +43,7 @@ func (s *Service) Settle(ctx context.Context, due seatflow.DueHold) error {
 	}
 	if order.Attempt != due.Owner.Attempt && order.State != seatflow.OrderVoid {
 		// An earlier attempt's hold: the order has moved on without it.
-		s.observe("settled", "released")
+		s.metrics.Settled.Inc("released")
 		_, err := s.seats.Release(ctx, ref, due.Owner, nil)
 		return err
 	}
@@ -46,17 +52,17 @@ func (s *Service) Settle(ctx context.Context, due seatflow.DueHold) error {
 		switch {
 		case err == nil:
 			order = ended
-			s.observe("settled", "expired")
+			s.metrics.Settled.Inc("expired")
 		case errors.Is(err, seatflow.ErrWrongState):
 			// Paid, cancelled or extended in the same moment: look again when
 			// the lease ends.
-			s.observe("settled", "raced")
+			s.metrics.Settled.Inc("raced")
 			return nil
 		default:
 			return fmt.Errorf("booking: expire order %s: %w", order.No, err)
 		}
 	} else {
-		s.observe("settled", string(order.State))
+		s.metrics.Settled.Inc(settledAs[order.State])
 	}
 	if order.State == seatflow.OrderVoid {
 		_, err := s.seats.Release(ctx, ref, due.Owner, nil)
