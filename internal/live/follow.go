@@ -1,0 +1,267 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"seatflow"
+)
+
+const (
+	pollWait   = 10 * time.Second // one read of changes waits this long at most, so that idleness is noticed
+	batchMost  = 1024             // changes per read
+	retryFirst = 50 * time.Millisecond
+	retryMost  = 5 * time.Second
+	rereadMost = 15 * time.Second // a rebuild included, so that one show does not stop its partition for ever
+)
+
+// partition is the place where the changes of its shows come from.
+type partition struct {
+	hub *Hub
+	id  seatflow.Partition
+
+	mu         sync.Mutex
+	feeds      map[seatflow.ShowID]*feed
+	following  bool
+	positioned bool
+	after      seatflow.Position
+	identity   string
+}
+
+// feed returns the feed of a show, registered and counted as in use; the
+// caller releases it. Changes from now on reach it, so a map that is read
+// after this call can begin it.
+func (p *partition) feed(ctx context.Context, house *seatflow.House) (*feed, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hub.currentPhase() == phaseEnded {
+		return nil, ErrClosed
+	}
+	if !p.positioned {
+		if err := p.position(ctx); err != nil {
+			return nil, err
+		}
+	}
+	f := p.feeds[house.Show.ID]
+	if f == nil {
+		f = &feed{
+			hub: p.hub, show: house.Show.ID, hall: house.Show.Hall,
+			subs: make(map[*Subscription]struct{}), ring: ring{most: p.hub.opt.Ring},
+		}
+		if p.feeds == nil {
+			p.feeds = make(map[seatflow.ShowID]*feed)
+		}
+		p.feeds[f.show] = f
+	}
+	f.mu.Lock()
+	f.users++
+	f.mu.Unlock()
+	p.hub.start(p)
+	return f, nil
+}
+
+// position begins at the end of the partition's changes. The caller holds the
+// lock.
+func (p *partition) position(ctx context.Context) error {
+	b, err := p.hub.opt.Seats.Changes(ctx, seatflow.ChangesRequest{
+		Partition: p.id, After: seatflow.PositionNow, Limit: 1,
+	})
+	if err != nil {
+		return fmt.Errorf("live: position in partition %d: %w", p.id, err)
+	}
+	p.after, p.identity, p.positioned = b.Next, b.Identity, true
+	return nil
+}
+
+func (p *partition) startIfWatched() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.feeds) > 0 {
+		p.hub.start(p)
+	}
+}
+
+// close ends every feed.
+func (p *partition) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for show, f := range p.feeds {
+		f.close()
+		delete(p.feeds, show)
+	}
+}
+
+// follow reads changes until the context ends or nobody watches any show of
+// the partition.
+func (p *partition) follow(ctx context.Context) {
+	retry, failing := retryFirst, false
+	for !p.retire(ctx) {
+		wait := min(pollWait, p.hub.opt.Idle)
+		if failing {
+			wait = 0 // a snapshot is still due
+		}
+		more, read, err := p.step(ctx, wait)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			if !failing {
+				p.hub.opt.Log.Error("cannot follow seat changes: trying again", "partition", p.id, "err", err)
+			}
+			failing = true
+			pause(ctx, retry)
+			retry = min(2*retry, retryMost)
+			continue
+		case read && !more:
+			// Whatever happens meanwhile is read and sent in one go.
+			pause(ctx, p.hub.opt.Window)
+		}
+		if failing && ctx.Err() == nil {
+			p.hub.opt.Log.Info("following seat changes again", "partition", p.id)
+		}
+		retry, failing = retryFirst, false
+	}
+}
+
+// step reads one batch and sends what came of it. It tells whether the batch
+// was full and whether anything was in it.
+func (p *partition) step(ctx context.Context, wait time.Duration) (more, read bool, err error) {
+	p.mu.Lock()
+	after, known := p.after, p.identity
+	p.mu.Unlock()
+
+	// A flush must find in the ring all that was read since the last one.
+	limit := min(batchMost, p.hub.opt.Ring)
+	b, err := p.hub.opt.Seats.Changes(ctx, seatflow.ChangesRequest{
+		Partition: p.id, After: after, Limit: limit, Wait: wait,
+	})
+	if err != nil {
+		return false, false, fmt.Errorf("live: changes of partition %d: %w", p.id, err)
+	}
+	if b.Identity != known {
+		// Positions are void and revisions may have forked.
+		p.hub.opt.Log.Warn("the seat store is another one now: taking snapshots", "partition", p.id)
+		p.mu.Lock()
+		err := p.position(ctx)
+		p.mu.Unlock()
+		if err != nil {
+			return false, false, err
+		}
+		for _, f := range p.all() {
+			f.doubt(true)
+		}
+		return false, true, p.send(ctx, p.all())
+	}
+
+	var touched []*feed
+	p.mu.Lock()
+	p.after = b.Next
+	for i := range b.Changes {
+		if f := p.feeds[b.Changes[i].Show]; f != nil {
+			f.mu.Lock()
+			f.add(&b.Changes[i])
+			f.mu.Unlock()
+		}
+	}
+	for _, f := range p.feeds {
+		touched = append(touched, f)
+	}
+	p.mu.Unlock()
+	if b.Trimmed {
+		p.hub.opt.Log.Warn("seat changes were dropped unread: taking snapshots", "partition", p.id)
+		for _, f := range touched {
+			f.doubt(false)
+		}
+	}
+	return len(b.Changes) >= limit, len(b.Changes) > 0, p.send(ctx, touched)
+}
+
+// send flushes feeds and settles the stale ones.
+func (p *partition) send(ctx context.Context, feeds []*feed) error {
+	var first error
+	for _, f := range feeds {
+		if f.flush() {
+			continue
+		}
+		switch m, err := p.reread(ctx, f.show); {
+		case err == nil:
+			f.settle(m)
+		case seatflow.CodeOf(err) == seatflow.CodeNoShow:
+			p.drop(f) // there is nothing to watch any more
+		case first == nil:
+			first = fmt.Errorf("live: show %d is stale: %w", f.show, err)
+		}
+	}
+	return first
+}
+
+// reread takes a fresh map for a stale feed.
+func (p *partition) reread(ctx context.Context, show seatflow.ShowID) (*Map, error) {
+	ctx, cancel := context.WithTimeout(ctx, rereadMost)
+	defer cancel()
+	house, err := p.hub.house(ctx, show)
+	if err != nil {
+		return nil, err
+	}
+	return p.hub.freshMap(ctx, house)
+}
+
+// drop ends a feed and its subscriptions.
+func (p *partition) drop(f *feed) {
+	p.mu.Lock()
+	if p.feeds[f.show] == f {
+		delete(p.feeds, f.show)
+	}
+	p.mu.Unlock()
+	f.close()
+}
+
+// doubt makes the feed stale; forked: its revision means nothing any more.
+func (f *feed) doubt(forked bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stale = true
+	f.forked = f.forked || forked
+}
+
+func (p *partition) all() []*feed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	feeds := make([]*feed, 0, len(p.feeds))
+	for _, f := range p.feeds {
+		feeds = append(feeds, f)
+	}
+	return feeds
+}
+
+// retire drops the feeds that nobody uses any more, and reports whether the
+// follower shall end: none is left, or the hub ends.
+func (p *partition) retire(ctx context.Context) bool {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for show, f := range p.feeds {
+		f.mu.Lock()
+		over := f.users == 0 && now.Sub(f.idle) >= p.hub.opt.Idle
+		f.mu.Unlock()
+		if over {
+			delete(p.feeds, show)
+		}
+	}
+	if len(p.feeds) > 0 && ctx.Err() == nil {
+		return false
+	}
+	p.following, p.positioned = false, false
+	return true
+}
+
+// pause waits, or until the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
