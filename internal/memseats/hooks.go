@@ -1,0 +1,54 @@
+package memseats
+
+import "seatflow"
+
+// DropView forgets a show's view at once, as a store that has lost its memory
+// would. It is for tests of what finds that out and rebuilds it.
+func (s *Store) DropView(ref seatflow.ShowRef) {
+	p, err := s.partition(ref.Partition)
+	if err != nil {
+		return
+	}
+	if sh := (*p.shows.Load())[ref.ID]; sh != nil {
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		sh.clear()
+	}
+}
+
+// ForceSeat writes a state and an owner into a seat behind the view's back:
+// no count, no record, no revision and no change follows. It is for tests of
+// what finds that out and repairs it. A state other than the one there makes
+// the counts disagree, so the view is suspect afterwards. It reports whether
+// there is such a seat.
+func (s *Store) ForceSeat(ref seatflow.ShowRef, id seatflow.SeatID, state seatflow.SeatState, owner seatflow.Owner) bool {
+	p, err := s.partition(ref.Partition)
+	if err != nil || !state.Valid() {
+		return false
+	}
+	sh := (*p.shows.Load())[ref.ID]
+	if sh == nil {
+		return false
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	r := sh.root.Load()
+	if r == nil || id < 1 || int(id) > r.size {
+		return false
+	}
+	next := &root{body: r.body}
+	var slot int32
+	if !owner.IsZero() {
+		var ok bool
+		if slot, ok = sh.owners[owner]; !ok {
+			slot = sh.freeOwner.take()
+			sh.owners[owner] = slot
+			records := edits(&next.records)
+			records.set(int(slot), &record{owner: owner, ghost: true, deadline: noTime, cap: noTime, takenAt: noTime})
+		}
+	}
+	seats := edits(&next.seats)
+	next.force(&seats, id, newCell(state, slot))
+	sh.root.Store(next)
+	return true
+}
