@@ -95,7 +95,7 @@ func hall(o GenerateOptions) *Document {
 	stage := math.Round(max(width*0.6, 160))
 	// The first row spans at most 0.9 rad, so that wide halls stay flat.
 	radius := max(width/0.9, 420)
-	const front = 150.0 // from the top edge to the middle of the first row
+	const front = 130.0 // from the top edge to the middle of the first row
 	total := width
 	for r := range o.Rows {
 		half := float64(o.Seats-1) / 2 * pitchSeat / (radius + float64(r)*pitchRow)

@@ -21,10 +21,10 @@ const (
 	stairs        = 60.0  // between sections, along the row
 	concourse     = 130.0 // between tiers
 	sideSections  = 9     // along a long side
-	endSections   = 6     // along a short side
-	cornerParts   = 3     // around a corner
-	lowerRows     = 24    //
-	clubRows      = 10    //
+	endSections   = 4     // along a short side
+	cornerParts   = 4     // around a corner
+	lowerRows     = 30
+	clubRows      = 12
 	straightLong  = pitchLength + 2*pitchBorder - 2*cornerRadius
 	straightShort = pitchWidth + 2*pitchBorder - 2*cornerRadius
 )
@@ -280,7 +280,7 @@ func field(middle Point) Zone {
 		rect(l-660, -806, 660, 1612, "transparent"),
 		{Shape: ShapeCircle, Radius: Point{366, 366}, Color: "transparent", BorderColor: white},
 		{Shape: ShapePolygon, Points: []Point{{0, -w}, {0, w}}, Color: "transparent", BorderColor: white},
-		{Shape: ShapeText, Color: "transparent", Text: &Text{Text: "PITCH", Color: white, Size: 200, Position: Point{-l / 2, 0}}},
+		{Shape: ShapeText, Color: "transparent", Text: &Text{Text: "PITCH", Color: white, Size: 200, Position: Point{0, 800}}},
 	}}
 }
 
