@@ -44,7 +44,6 @@ type Options struct {
 	Batch    int           // due holds claimed at once
 	Lease    time.Duration // until a claimed one is due again
 	Log      *slog.Logger
-	Settled  func(n int) // counts decisions; may be nil
 }
 
 // Guardian watches every partition of one seat store.
@@ -66,9 +65,6 @@ func New(o Options) *Guardian {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Settled == nil {
-		o.Settled = func(int) {}
 	}
 	return &Guardian{o: o}
 }
@@ -115,11 +111,7 @@ func (g *Guardian) RunOnce(ctx context.Context) (int, error) {
 			}
 		}
 	}
-	n := int(settled.Load())
-	if n > 0 {
-		g.o.Settled(n)
-	}
-	return n, errors.Join(failed...)
+	return int(settled.Load()), errors.Join(failed...)
 }
 
 // settle decides about a batch side by side. One failure does not stop the
