@@ -70,7 +70,7 @@ func NewMetrics() *Metrics {
 	m.Settled = outcomes("seatflow_guardian_settled_total", "as", "Due holds, by what the guardian did.",
 		"expired", "postponed", "released", "sold", "voided", "left", "error")
 	m.Compensations = outcomes("seatflow_compensations_total", "after", "Holds given back because a later step failed.",
-		"conflict", "not_committed", "unknown", "stale", "error")
+		"conflict", "not_committed", "unknown", "stale", "void", "voided", "key_used", "no_show", "error")
 	m.Rebuilds = outcomes("seatflow_view_rebuilds_total", "outcome", "Views rebuilt from the facts.",
 		"installed", "stale", "error")
 	m.StreamsEnded = outcomes("seatflow_event_streams_ended_total", "why", "Event streams that ended, by reason.",
