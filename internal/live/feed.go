@@ -14,23 +14,27 @@ type feed struct {
 	show seatflow.ShowID
 	hall seatflow.HallID
 
+	retry   time.Duration // the follower's: the last pause, while no snapshot can be had
+	retryAt time.Time
+
 	mu     sync.Mutex
 	users  int       // subscriptions, and callers that are about to use the feed
 	idle   time.Time // since when users is 0
 	subs   map[*Subscription]struct{}
 	closed bool
 
-	live     bool              // a map was installed; before, changes go to early
-	early    []seatflow.Change // read before the first map was
-	stale    bool              // nothing is sent until a snapshot has been read
-	forked   bool              // the snapshot counts as news even at the same revision
-	identity string            // of the store that head belongs to
-	head     seatflow.Revision // read
-	sent     seatflow.Revision // sent; same generation, not after head
-	at       time.Time         // of the newest change
-	ring     ring              // the changes up to head
-	states   []byte            // the house at head; only with Options.Replicas
-	current  *Map              // encoding of states, lazily
+	live     bool               // a map was installed; before, changes go to early
+	early    []seatflow.Change  // read before the first map was
+	stale    bool               // nothing is sent until a snapshot has been read
+	forked   bool               // the snapshot counts as news even at the same revision
+	identity string             // of the store that head belongs to
+	head     seatflow.Revision  // read
+	sent     seatflow.Revision  // sent; same generation, not after head
+	at       time.Time          // of the newest change
+	seen     *seatflow.Revision // where the store was at the last check, if not at head
+	ring     ring               // the changes up to head
+	states   []byte             // the house at head; only with Options.Replicas
+	current  *Map               // encoding of states, lazily
 }
 
 // ring keeps the seats of the newest changes. Revisions have no gaps, so a
@@ -122,7 +126,7 @@ func (f *feed) adopt(m *Map) {
 
 // reset places the feed at a map. The changes before it are forgotten.
 func (f *feed) reset(m *Map) {
-	f.identity, f.head, f.sent = m.identity, m.Revision, m.Revision
+	f.identity, f.head, f.sent, f.seen = m.identity, m.Revision, m.Revision, nil
 	f.ring.reset(m.Revision.Number)
 	f.at = time.Now()
 	if f.hub.opt.Replicas {
@@ -213,15 +217,18 @@ func (f *feed) flush() bool {
 		f.stale = true
 		return false
 	}
-	frames := make(map[int64]*Frame, 1) // those who stand alike share a frame
+	// Those who stand alike share a frame; nearly all stand at sent.
+	var frame *Frame
+	frames := make(map[int64]*Frame, 1)
 	for s := range f.subs {
 		if s.at.Generation != f.head.Generation || !s.at.Before(f.head) {
 			continue // ahead already
 		}
-		frame := frames[s.at.Number]
-		if frame == nil {
-			frame = f.update(s.at, f.head)
-			frames[s.at.Number] = frame
+		if frame == nil || frame.since != s.at {
+			if frame = frames[s.at.Number]; frame == nil {
+				frame = f.update(s.at, f.head)
+				frames[s.at.Number] = frame
+			}
 		}
 		f.send(s, frame)
 	}

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,8 +11,9 @@ import (
 )
 
 const (
-	pollWait   = 10 * time.Second // one read of changes waits this long at most, so that idleness is noticed
-	batchMost  = 1024             // changes per read
+	pollWait   = 5 * time.Second // one read of changes waits this long at most
+	checkEvery = 5 * time.Second // how often feeds are compared with the store
+	batchMost  = 1024            // changes per read
 	retryFirst = 50 * time.Millisecond
 	retryMost  = 5 * time.Second
 	rereadMost = 15 * time.Second // a rebuild included, so that one show does not stop its partition for ever
@@ -96,32 +98,52 @@ func (p *partition) close() {
 // follow reads changes until the context ends or nobody watches any show of
 // the partition.
 func (p *partition) follow(ctx context.Context) {
-	retry, failing := retryFirst, false
+	retry := time.Duration(0)
+	checked := time.Now()
 	for !p.retire(ctx) {
-		wait := min(pollWait, p.hub.opt.Idle)
-		if failing {
-			wait = 0 // a snapshot is still due
-		}
-		more, read, err := p.step(ctx, wait)
+		more, read, err := p.step(ctx, p.patience())
 		switch {
 		case ctx.Err() != nil:
+			continue
 		case err != nil:
-			if !failing {
+			if retry == 0 {
 				p.hub.opt.Log.Error("cannot follow seat changes: trying again", "partition", p.id, "err", err)
 			}
-			failing = true
+			retry = later(retry)
 			pause(ctx, retry)
-			retry = min(2*retry, retryMost)
 			continue
-		case read && !more:
+		case retry != 0:
+			p.hub.opt.Log.Info("following seat changes again", "partition", p.id)
+			retry = 0
+		}
+		if more {
+			continue
+		}
+		if time.Since(checked) >= checkEvery {
+			p.check(ctx)
+			checked = time.Now()
+		}
+		if read {
 			// Whatever happens meanwhile is read and sent in one go.
 			pause(ctx, p.hub.opt.Window)
 		}
-		if failing && ctx.Err() == nil {
-			p.hub.opt.Log.Info("following seat changes again", "partition", p.id)
-		}
-		retry, failing = retryFirst, false
 	}
+}
+
+// later returns the pause after one that was not enough.
+func later(retry time.Duration) time.Duration {
+	return min(max(2*retry, retryFirst), retryMost)
+}
+
+// patience is how long a read may wait for changes.
+func (p *partition) patience() time.Duration {
+	wait := min(pollWait, p.hub.opt.Idle)
+	for _, f := range p.all() {
+		if f.retry != 0 { // a snapshot is due
+			wait = min(wait, max(time.Until(f.retryAt), 0))
+		}
+	}
+	return wait
 }
 
 // step reads one batch and sends what came of it. It tells whether the batch
@@ -151,10 +173,10 @@ func (p *partition) step(ctx context.Context, wait time.Duration) (more, read bo
 		for _, f := range p.all() {
 			f.doubt(true)
 		}
-		return false, true, p.send(ctx, p.all())
+		p.send(ctx)
+		return false, true, nil
 	}
 
-	var touched []*feed
 	p.mu.Lock()
 	p.after = b.Next
 	for i := range b.Changes {
@@ -164,36 +186,45 @@ func (p *partition) step(ctx context.Context, wait time.Duration) (more, read bo
 			f.mu.Unlock()
 		}
 	}
-	for _, f := range p.feeds {
-		touched = append(touched, f)
-	}
 	p.mu.Unlock()
 	if b.Trimmed {
 		p.hub.opt.Log.Warn("seat changes were dropped unread: taking snapshots", "partition", p.id)
-		for _, f := range touched {
+		for _, f := range p.all() {
 			f.doubt(false)
 		}
 	}
-	return len(b.Changes) >= limit, len(b.Changes) > 0, p.send(ctx, touched)
+	p.send(ctx)
+	return len(b.Changes) >= limit, len(b.Changes) > 0, nil
 }
 
-// send flushes feeds and settles the stale ones.
-func (p *partition) send(ctx context.Context, feeds []*feed) error {
-	var first error
-	for _, f := range feeds {
+// send flushes the feeds and settles the stale ones. One that cannot be
+// settled is tried again after a pause that grows, and does not hold up the
+// others.
+func (p *partition) send(ctx context.Context) {
+	for _, f := range p.all() {
 		if f.flush() {
+			f.retry = 0
+			continue
+		}
+		if f.retry != 0 && time.Now().Before(f.retryAt) {
 			continue
 		}
 		switch m, err := p.reread(ctx, f.show); {
 		case err == nil:
 			f.settle(m)
+			f.retry = 0
+		case ctx.Err() != nil:
+			return
 		case seatflow.CodeOf(err) == seatflow.CodeNoShow:
 			p.drop(f) // there is nothing to watch any more
-		case first == nil:
-			first = fmt.Errorf("live: show %d is stale: %w", f.show, err)
+		default:
+			if f.retry == 0 {
+				p.hub.opt.Log.Error("no snapshot of a show: trying again", "show", f.show, "err", err)
+			}
+			f.retry = later(f.retry)
+			f.retryAt = time.Now().Add(f.retry)
 		}
 	}
-	return first
 }
 
 // reread takes a fresh map for a stale feed.
@@ -215,6 +246,51 @@ func (p *partition) drop(f *feed) {
 	}
 	p.mu.Unlock()
 	f.close()
+}
+
+// check compares the feeds with the store, so that a view which was lost or
+// moved on without a change that could be read is noticed while the house is
+// quiet.
+func (p *partition) check(ctx context.Context) {
+	for _, f := range p.all() {
+		house, err := p.hub.house(ctx, f.show)
+		if err != nil {
+			continue
+		}
+		if house.Show.Partition != p.id {
+			p.drop(f) // the show has moved; those who come again find it
+			continue
+		}
+		identity, rev, err := p.hub.revision(ctx, house.Show.Ref())
+		switch {
+		case errors.Is(err, seatflow.ErrNotReady), errors.Is(err, errGone):
+			f.doubt(false)
+		case err == nil:
+			f.compare(identity, rev)
+		}
+	}
+	p.send(ctx)
+}
+
+// compare makes the feed stale if it has not reached where the store was seen
+// last time, though all changes since must have been read by now.
+func (f *feed) compare(identity string, rev seatflow.Revision) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.live {
+		return
+	}
+	if identity != f.identity {
+		f.stale, f.forked = true, true
+		return
+	}
+	if f.seen != nil && (f.head.Before(*f.seen) || rev == *f.seen && rev != f.head) {
+		f.stale = true
+	}
+	f.seen = nil
+	if rev != f.head {
+		f.seen = &rev
+	}
 }
 
 // doubt makes the feed stale; forked: its revision means nothing any more.

@@ -72,8 +72,11 @@ func (o *Options) fill() {
 // Hub gives maps and subscriptions. Maps need nothing running; subscriptions
 // hear of changes while [Hub.Run] runs.
 type Hub struct {
-	opt   Options
-	node  []byte   // as a JSON string
+	opt  Options
+	node []byte // as a JSON string
+
+	revisions revisioner // the store, if it is one
+
 	cells sync.Map // seatflow.ShowID → *cell
 	parts [seatflow.Partitions]partition
 
@@ -99,6 +102,7 @@ const (
 func New(opt Options) *Hub {
 	opt.fill()
 	h := &Hub{opt: opt, node: quote(opt.Node)}
+	h.revisions, _ = opt.Seats.(revisioner)
 	for i := range h.parts {
 		h.parts[i].hub = h
 		h.parts[i].id = seatflow.Partition(i)

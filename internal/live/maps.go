@@ -145,9 +145,9 @@ func (h *Hub) Counts(ctx context.Context, show seatflow.ShowID) (Counts, error) 
 func (h *Hub) freshMap(ctx context.Context, house *seatflow.House) (*Map, error) {
 	ref := house.Show.Ref()
 	c := h.cell(ref.ID)
-	seen, err := h.opt.Seats.Snapshot(ctx, ref, seatflow.DetailStates)
+	identity, rev, err := h.revision(ctx, ref)
 	if err == nil {
-		if m := c.current.Load(); m.is(seen.Identity, seen.Revision) {
+		if m := c.current.Load(); m.is(identity, rev) {
 			return m, nil
 		}
 	}
@@ -159,7 +159,7 @@ func (h *Hub) freshMap(ctx context.Context, house *seatflow.House) (*Map, error)
 		return nil, fmt.Errorf("live: map of show %d: %w", ref.ID, ctx.Err())
 	}
 	if err == nil {
-		if m := c.current.Load(); m.covers(seen.Identity, seen.Revision) {
+		if m := c.current.Load(); m.covers(identity, rev) {
 			return m, nil
 		}
 	}
@@ -174,6 +174,35 @@ func (h *Hub) freshMap(ctx context.Context, house *seatflow.House) (*Map, error)
 	c.current.Store(m)
 	return m, nil
 }
+
+// revisioner is a seat store that tells where a view stands without putting
+// the house together. Its errors are those of Snapshot; past a view's lifetime
+// the revision is zero.
+type revisioner interface {
+	Revision(ctx context.Context, show seatflow.ShowRef) (identity string, rev seatflow.Revision, err error)
+}
+
+// revision reads where a view stands now.
+func (h *Hub) revision(ctx context.Context, ref seatflow.ShowRef) (string, seatflow.Revision, error) {
+	if h.revisions != nil {
+		identity, rev, err := h.revisions.Revision(ctx, ref)
+		if err == nil && rev == (seatflow.Revision{}) {
+			err = errGone
+		}
+		return identity, rev, err
+	}
+	snap, err := h.opt.Seats.Snapshot(ctx, ref, seatflow.DetailStates)
+	if err != nil {
+		return "", seatflow.Revision{}, err
+	}
+	if len(snap.States) == 0 {
+		return "", seatflow.Revision{}, errGone
+	}
+	return snap.Identity, snap.Revision, nil
+}
+
+// errGone: past its lifetime a view is gone for good, and nothing rebuilds it.
+var errGone = &seatflow.Error{Code: seatflow.CodeNoShow, Err: errors.New("live: the view is past its lifetime")}
 
 // snapshot reads a view, and has it rebuilt when it is missing.
 func (h *Hub) snapshot(ctx context.Context, ref seatflow.ShowRef) (*seatflow.Snapshot, error) {
@@ -191,9 +220,8 @@ func (h *Hub) snapshot(ctx context.Context, ref seatflow.ShowRef) (*seatflow.Sna
 		}
 	case err != nil:
 		return nil, fmt.Errorf("live: snapshot of show %d: %w", ref.ID, err)
-	case snap == nil || len(snap.States) == 0:
-		// Past its lifetime a view is gone for good, and nothing rebuilds it.
-		return nil, &seatflow.Error{Code: seatflow.CodeNoShow}
+	case len(snap.States) == 0:
+		return nil, errGone
 	}
 	return snap, nil
 }
