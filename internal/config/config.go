@@ -122,8 +122,8 @@ func Defaults() Config {
 		Log:              Log{Level: "info", Format: "text"},
 		Hold:             Hold{Seconds: 900, CapSeconds: 1800, ExtendSeconds: 300},
 		Limits:           Limits{SeatsPerUser: 6},
-		Guardian:         Guardian{IntervalMs: 250, Batch: 200},
-		Commit:           Commit{BatchOrders: 256, BatchBytes: 1 << 20, QueueOrders: 4096},
+		Guardian:         Guardian{IntervalMs: 250, Batch: 256},
+		Commit:           Commit{BatchOrders: 512, BatchBytes: 1 << 20, QueueOrders: 16_384},
 		HTTP: HTTP{
 			ReadHeaderMs: 5000, ReadMs: 30_000, WriteMs: 30_000, IdleMs: 120_000, ShutdownMs: 15_000,
 			BodyMaxBytes: 64 << 10, PlanMaxBytes: 64 << 20,

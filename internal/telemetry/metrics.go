@@ -68,7 +68,7 @@ func NewMetrics() *Metrics {
 	m.Payments = outcomes("seatflow_payments_total", "ending", "Payment callbacks, by ending.",
 		"paid", "reseated", "refund", "unknown", "none", "repeat", "rejected")
 	m.Settled = outcomes("seatflow_guardian_settled_total", "as", "Due holds, by what the guardian did.",
-		"expired", "postponed", "released", "sold", "voided", "left", "error")
+		"expired", "postponed", "released", "sold", "voided", "raced", "left", "error")
 	m.Compensations = outcomes("seatflow_compensations_total", "after", "Holds given back because a later step failed.",
 		"conflict", "not_committed", "unknown", "stale", "void", "voided", "key_used", "no_show", "error")
 	m.Rebuilds = outcomes("seatflow_view_rebuilds_total", "outcome", "Views rebuilt from the facts.",
