@@ -2,6 +2,7 @@ package tidy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"seatflow"
@@ -40,6 +41,52 @@ func OrderTable(can func(from, to seatflow.OrderState) bool) string {
 		}
 	}
 	return b.String()
+}
+
+// DiagramEdges lists the edges of a document's n-th mermaid diagram, without
+// those that begin or end a life, as "from --> to".
+func DiagramEdges(doc string, n int) []string {
+	var edges []string
+	parts := strings.Split(doc, "```mermaid\n")
+	if n+1 >= len(parts) {
+		return nil
+	}
+	diagram, _, _ := strings.Cut(parts[n+1], "```")
+	for line := range strings.SplitSeq(diagram, "\n") {
+		edge, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if strings.Contains(edge, " --> ") && !strings.Contains(edge, "[*]") {
+			edges = append(edges, edge)
+		}
+	}
+	slices.Sort(edges)
+	return edges
+}
+
+// SeatEdges lists the edges of the seat state machine likewise, once for each
+// pair of states; repeats that change nothing are left out.
+func SeatEdges(all []seatflow.Edge) []string {
+	var edges []string
+	for _, e := range all {
+		if e.From != e.To || e.Verb == seatflow.VerbExtend {
+			edges = append(edges, e.From.String()+" --> "+e.To.String())
+		}
+	}
+	slices.Sort(edges)
+	return slices.Compact(edges)
+}
+
+// OrderEdges lists those of the order state machine.
+func OrderEdges(can func(from, to seatflow.OrderState) bool) []string {
+	var edges []string
+	for _, from := range OrderStates {
+		for _, to := range OrderStates {
+			if can(from, to) {
+				edges = append(edges, string(from)+" --> "+string(to))
+			}
+		}
+	}
+	slices.Sort(edges)
+	return edges
 }
 
 // CheckMachine wants a document to contain a table word for word, and no

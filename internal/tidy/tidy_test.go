@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"seatflow"
 )
 
@@ -238,6 +240,19 @@ func TestStateMachinesAreDocumented(t *testing.T) {
 		for _, fault := range CheckMachine(doc, table) {
 			t.Error(fault)
 		}
+	}
+}
+
+func TestDiagramsShowTheMachines(t *testing.T) {
+	doc := read(t, "docs/state-machine.md")
+	if diff := cmp.Diff(SeatEdges(seatflow.Transitions[:]), DiagramEdges(doc, 0)); diff != "" {
+		t.Errorf("seats (-code +diagram):\n%s", diff)
+	}
+	if diff := cmp.Diff(OrderEdges(seatflow.OrderState.CanBecome), DiagramEdges(doc, 1)); diff != "" {
+		t.Errorf("orders (-code +diagram):\n%s", diff)
+	}
+	if got := DiagramEdges("```mermaid\n[*] --> a\n a --> b: x, y\n```\nb --> c", 0); !cmp.Equal(got, []string{"a --> b"}) {
+		t.Errorf("edges read: %q", got)
 	}
 }
 
