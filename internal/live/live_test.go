@@ -22,6 +22,7 @@ func bubble(t *testing.T, change func(*Options), test func(t *testing.T, s *fake
 		s.open(2, worldSeats)
 		h, stop := running(t, s, change)
 		defer stop()
+		synctest.Wait() // it runs
 		test(t, s, h)
 	})
 }
@@ -233,20 +234,21 @@ func TestSnapshotWhenTheChainBreaks(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(s *fakeStore)
 		want string
+		slow bool // nothing tells the hub: it has to look
 	}{
 		"gap": {func(s *fakeStore) {
 			s.skip(1, seatflow.Sold, 3)
 			s.change(1, seatflow.Held, 4)
-		}, "1.3"},
-		"lost in silence": {func(s *fakeStore) { s.skip(1, seatflow.Sold, 3) }, "1.2"},
-		"rebuilt":         {func(s *fakeStore) { s.rebuild(1) }, "2.0"},
+		}, "1.3", false},
+		"lost in silence": {func(s *fakeStore) { s.skip(1, seatflow.Sold, 3) }, "1.2", true},
+		"rebuilt":         {func(s *fakeStore) { s.rebuild(1) }, "2.0", false},
 		"rebuilt, and more": {func(s *fakeStore) {
 			s.rebuild(1)
 			s.change(1, seatflow.Held, 3)
 			s.change(1, seatflow.Held, 4)
-		}, "2.2"},
-		"view lost": {func(s *fakeStore) { s.lose(1) }, "2.0"},
-		"restarted": {func(s *fakeStore) { s.restart() }, "2.0"},
+		}, "2.2", false},
+		"view lost": {func(s *fakeStore) { s.lose(1) }, "2.0", true},
+		"restarted": {func(s *fakeStore) { s.restart() }, "2.0", false},
 		"forked": {func(s *fakeStore) {
 			s.with(func() {
 				s.lives++
@@ -256,13 +258,13 @@ func TestSnapshotWhenTheChainBreaks(t *testing.T) {
 				close(s.moved)
 				s.moved = make(chan struct{})
 			})
-		}, "1.1"},
+		}, "1.1", false},
 		"trimmed": {func(s *fakeStore) {
 			s.with(func() { s.failChanges = 1 }) // the reader pauses …
 			s.change(1, seatflow.Held, 3)        // … is woken …
 			s.change(1, seatflow.Held, 4)
 			s.trim() // … and comes too late
-		}, "1.3"},
+		}, "1.3", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, s *fakeStore, h *Hub) {
@@ -274,12 +276,22 @@ func TestSnapshotWhenTheChainBreaks(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				synctest.Wait() // the follower pauses or waits for more
 				time.Sleep(time.Second)
-				synctest.Wait()
+				synctest.Wait() // the follower waits for more
+				if _, err := h.Map(t.Context(), 1); err != nil {
+					t.Fatal(err) // which is cached now
+				}
+				begin := time.Now()
 				c.do(s)
 				f := next(t, sub)
 				want(t, f, EventSnapshot, c.want)
+				took, most := time.Since(begin), 100*time.Millisecond
+				if c.slow {
+					most = 3 * checkEvery
+				}
+				if took > most {
+					t.Errorf("noticed after %v, want %v at most", took, most)
+				}
 				if err := errors.Join(v.apply(f), v.converged(s)); err != nil {
 					t.Fatal(err)
 				}
@@ -341,5 +353,66 @@ func TestShowIsOver(t *testing.T) {
 		if _, err := h.Map(t.Context(), 1); seatflow.CodeOf(err) != seatflow.CodeNoShow {
 			t.Fatalf("map: %v, want code %d", err, seatflow.CodeNoShow)
 		}
+	})
+}
+
+// What happens between a feed's registration and its first map is not lost,
+// whichever the map shows.
+func TestChangesBeforeTheFirstMap(t *testing.T) {
+	s := newFakeStore()
+	s.open(1, worldSeats)
+	h := New(Options{Seats: s, Houses: fakeHouses(8), Node: "n1"})
+	house, err := h.house(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := h.partition(house)
+	step := func() {
+		t.Helper()
+		if _, _, err := p.step(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := p.feed(t.Context(), house)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.release()
+	s.change(1, seatflow.Held, 1)
+	step()
+	m, err := h.Map(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.change(1, seatflow.Held, 2)
+	s.change(1, seatflow.Held, 3)
+	step()
+	sub := newSubscription(f)
+	if ok, err := f.attach(sub, m, ""); !ok || err != nil {
+		t.Fatalf("attach: %v, %v", ok, err)
+	}
+	defer sub.Close()
+	step()
+	want(t, next(t, sub), EventSnapshot, "1.1")
+	want(t, next(t, sub), EventUpdate, "1.3", `"updates":[{"seatId":2,"status":"held","delta":1},{"seatId":3,`)
+}
+
+func TestSubscribeWhileTheStoreFails(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *fakeStore, h *Hub) {
+		s.change(1, seatflow.Held, 1)
+		for _, fail := range []*int{&s.failChanges, &s.failSnapshots} {
+			s.with(func() { *fail = 2 })
+			if _, err := h.Subscribe(t.Context(), 1, ""); !errors.Is(err, seatflow.ErrNotExecuted) {
+				t.Fatalf("subscribe: %v, want ErrNotExecuted", err)
+			}
+			s.with(func() { *fail = 0 })
+		}
+		if n := h.Subscribers(); n != 0 {
+			t.Errorf("%d subscribers", n)
+		}
+		sub := subscribe(t, h, 1, "")
+		want(t, next(t, sub), EventSnapshot, "1.1")
+		s.change(1, seatflow.Held, 2)
+		want(t, next(t, sub), EventUpdate, "1.2")
 	})
 }
