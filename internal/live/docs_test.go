@@ -1,0 +1,69 @@
+package live
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"seatflow"
+
+	"github.com/go-json-experiment/json"
+)
+
+// TestDocumentedFrames reads the examples of docs/live-maps.md as a client
+// would.
+func TestDocumentedFrames(t *testing.T) {
+	text, err := os.ReadFile("../../docs/live-maps.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(text), "```console\n")
+	if len(blocks) != 4 {
+		t.Fatalf("%d console examples, want 3", len(blocks)-1)
+	}
+	first := viewer{show: 1}
+	var before viewer // what a client has that resumes at 1.5
+	play := func(v *viewer, block string) {
+		t.Helper()
+		var f Frame
+		block, _, _ = strings.Cut(block, "```")
+		for line := range strings.Lines(block) {
+			field, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			switch field {
+			case "id":
+				f.ID = value
+			case "event":
+				f.Event = value
+			case "data":
+				// A client on the wire does not know what a frame leads on from.
+				f.Data = []byte(strings.Replace(value, `"node":"local"`, `"node":"n1"`, 1))
+				f.since, _ = seatflow.ParseRevision(v.rev)
+				if err := v.apply(f); err != nil {
+					t.Fatal(err)
+				}
+				if v.rev == "1.5" {
+					before = viewer{show: 1, rev: v.rev, states: append([]byte(nil), v.states...)}
+				}
+			}
+		}
+	}
+	play(&first, blocks[1])
+	again := before
+	play(&again, blocks[2])
+	if first.rev != again.rev || string(first.states) != string(again.states) {
+		t.Errorf("resumed to %s %s, want %s %s", again.rev, again.states, first.rev, first.states)
+	}
+	_, body, _ := strings.Cut(blocks[3], "\n")
+	body, _, _ = strings.Cut(body, "\n")
+	var m wireMap
+	if err := json.Unmarshal([]byte(body), &m, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatal(err)
+	}
+	whole := viewer{show: 1}
+	if err := whole.apply(Frame{ID: m.Revision, Event: EventSnapshot, Data: []byte(body)}); err != nil {
+		t.Fatal(err)
+	}
+	if whole.rev != first.rev || string(whole.states) != string(first.states) {
+		t.Errorf("the map is %s %s, the stream came to %s %s", whole.rev, whole.states, first.rev, first.states)
+	}
+}
