@@ -27,6 +27,7 @@ var licenceKinds = []struct {
 	{"MPL-2.0", true, regexp.MustCompile(`Mozilla\s+Public\s+License,?\s+[Vv]ersion\s+2\.0`)},
 	{"BSD", true, regexp.MustCompile(`Redistribution\s+and\s+use\s+in\s+source\s+and\s+binary\s+forms`)},
 	{"MIT", true, regexp.MustCompile(`Permission\s+is\s+hereby\s+granted,\s+free\s+of\s+charge`)},
+	{"public domain", true, regexp.MustCompile(`dedicated\s+to\s+the\s+public\s+domain\s+by\s+the\s+authors`)},
 	{"ISC", true, regexp.MustCompile(`Permission\s+to\s+use,\s+copy,\s+modify,\s+and(/or)?\s+distribute\s+this\s+software`)},
 }
 
@@ -95,6 +96,9 @@ func licenceTexts(dir string) (map[string]string, error) {
 	texts := map[string]string{}
 	for _, e := range entries {
 		upper := strings.ToUpper(e.Name())
+		if upper == "LICENSE-LOGO" { // of a picture in a README, which no binary contains
+			continue
+		}
 		if e.IsDir() || !(strings.HasPrefix(upper, "LICENSE") || strings.HasPrefix(upper, "LICENCE") || strings.HasPrefix(upper, "COPYING")) {
 			continue
 		}

@@ -130,9 +130,11 @@ func skeleton(text string) (s [5][]string) {
 	return s
 }
 
-// CheckLinks wants every relative link of a document to lead somewhere.
+// CheckLinks wants every relative link of a document to lead somewhere, and
+// every document under docs to be linked from another one.
 func CheckLinks(t *Tree) []string {
 	var faults []string
+	linked := map[string]bool{}
 	for _, name := range t.Names(func(n string) bool { return path.Ext(n) == ".md" }) {
 		text := inlined.ReplaceAllString(fenced.ReplaceAllString(t.Texts[name], ""), "")
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
@@ -145,6 +147,7 @@ func CheckLinks(t *Tree) []string {
 			if file != "" {
 				full = path.Join(path.Dir(name), file)
 			}
+			linked[full] = linked[full] || full != name
 			if !t.Paths[full] {
 				faults = append(faults, fmt.Sprintf("%s: %s leads nowhere", name, target))
 				continue
@@ -152,6 +155,11 @@ func CheckLinks(t *Tree) []string {
 			if anchor != "" && !slices.Contains(anchors(t.Texts[full]), anchor) {
 				faults = append(faults, fmt.Sprintf("%s: %s has no such heading", name, target))
 			}
+		}
+	}
+	for _, name := range t.Names(func(n string) bool { return strings.HasPrefix(n, "docs/") && path.Ext(n) == ".md" }) {
+		if !linked[name] {
+			faults = append(faults, name+": no document links to it")
 		}
 	}
 	return faults

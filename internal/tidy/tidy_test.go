@@ -151,8 +151,8 @@ func TestRulesSeeWhatBreaksThem(t *testing.T) {
 		{"readmes: one", CheckReadmes, map[string]string{"README.md": skeleton}, []string{"README.zh.md: missing"}},
 		{"links", CheckLinks, map[string]string{
 			"a.md":      "[x](docs/b.md) [y](docs/b.md#the-end) [z](https://example.org/) [i](p.png) [self](#top)\n# Top\n`[code](no)`\n",
-			"docs/b.md": "# The end!\n[up](../a.md) [out](../../a.md) [gone](c.md) [no](b.md#start) [dir](.)\n", "p.png": "x"},
-			[]string{"../../a.md leads nowhere", "c.md leads nowhere", "b.md#start has no such heading"}},
+			"docs/b.md": "# The end!\n[up](../a.md) [out](../../a.md) [gone](c.md) [no](b.md#start) [dir](.)\n", "p.png": "x", "docs/alone.md": "[me](alone.md)"},
+			[]string{"docs/alone.md: no document links to it", "../../a.md leads nowhere", "c.md leads nowhere", "b.md#start has no such heading"}},
 		{"make targets", CheckMakeTargets, map[string]string{
 			"Makefile":  "help: ## Say this\n\t@x\ntest: build ## Test\nbuild:\n\tgo build\nX := 1\n",
 			"README.md": "Run `make test`, then make sense.\n\n```\nmake lint\n```\n", ".ci/run": "make nothing\n"},
