@@ -12,8 +12,8 @@ export class Basket {
   #picks = new Map(); // seat index → element
   #orderShown = '';
 
-  constructor({ purchase, house, i18n, clock, canBuy }) {
-    Object.assign(this, { purchase, house, i18n, clock, canBuy });
+  constructor({ purchase, house, i18n, clock, canBuy, color }) {
+    Object.assign(this, { purchase, house, i18n, clock, canBuy, color });
     $('hold').addEventListener('click', () => purchase.hold());
     $('clear').addEventListener('click', () => {
       purchase.clear();
@@ -72,7 +72,7 @@ export class Basket {
       if (!el) {
         const button = h('button', { type: 'button', class: 'close', onclick: () => purchase.toggle(i) }, '×');
         const dot = h('span', { class: 'dot', 'aria-hidden': 'true' });
-        dot.style.backgroundColor = house.categories[house.category[i]]?.color ?? '';
+        dot.style.backgroundColor = this.color(house.category[i]);
         el = h('li', { class: 'pick', 'data-seat': house.ids[i] }, dot, h('span', { class: 'pick-text' }, h('strong'), h('span')), h('span', { class: 'pick-price' }), button);
         this.#picks.set(i, el);
         list.append(el);
@@ -121,7 +121,7 @@ export class Basket {
       $('order-seats').replaceChildren(...o.seats.map((s) => {
         const dot = h('span', { class: 'dot', 'aria-hidden': 'true' });
         const i = this.house.at(s.seatId);
-        dot.style.backgroundColor = i >= 0 ? this.house.categories[this.house.category[i]]?.color ?? '' : '';
+        if (i >= 0) dot.style.backgroundColor = this.color(this.house.category[i]);
         return h('li', { class: s.refunded ? 'pick gone' : 'pick', 'data-seat': s.seatId }, dot,
           h('span', { class: 'pick-text' }, h('strong', {}, t('seat.short', { row: s.row, number: tail(s.number, s.row) })), h('span', {}, s.zone)),
           h('span', { class: 'pick-price' }, money(s.price, o.total.currency, i18n.lang)));
@@ -139,6 +139,7 @@ export class Basket {
     show($('cancel'), pending && !waiting);
     if (!$('cancel').disabled) setText($('cancel'), t('order.cancel'));
     show($('extend'), pending && !waiting && !o.extended && purchase.show.extendSeconds !== 0);
+    show($('to-orders'), !pending);
     show($('again'), !pending);
     setText($('again'), t(o.state === 'paid' ? 'order.again' : 'order.over'));
     show($('order-others'), purchase.others > 0);

@@ -24,6 +24,7 @@ export function gestures(map) {
   canvas.addEventListener('pointerdown', (e) => {
     if (e.button !== 0) return;
     canvas.setPointerCapture(e.pointerId);
+    map.byKeys = false;
     pointers.set(e.pointerId, local(e));
     if (pointers.size === 1) moved = 0;
     if (pointers.size === 2) {

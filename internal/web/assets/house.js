@@ -101,7 +101,9 @@ function rowGap(house) {
       (k) => house.zone[k] === house.zone[i] && house.row[k] !== house.row[i]);
     if (j >= 0) found.push(distance(house, i, j));
   }
-  return median(found) || house.pitch;
+  // The wider rows count: rows of a section may stand closer at one end.
+  const sorted = Float64Array.from(found).sort();
+  return sorted[Math.floor(sorted.length * 0.85)] || house.pitch;
 }
 
 function areaBox(a) {

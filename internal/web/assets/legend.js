@@ -16,17 +16,17 @@ const marks = {
 
 /** Draws the legend of a house in the reader's language. */
 export class Legend {
-  constructor({ house, store, i18n, currency }) {
-    Object.assign(this, { house, store, i18n, currency });
+  constructor({ house, store, i18n, currency, color }) {
+    Object.assign(this, { house, store, i18n, currency, color });
   }
 
   render() {
     const { house, i18n } = this;
     const { t } = i18n;
     this.frees = [];
-    $('legend-prices').replaceChildren(...house.categories.map((c) => {
+    $('legend-prices').replaceChildren(...house.categories.map((c, k) => {
       const dot = h('span', { class: 'dot', 'aria-hidden': 'true' });
-      dot.style.backgroundColor = c.color;
+      dot.style.backgroundColor = this.color(k);
       const free = h('span', { class: 'legend-free' });
       this.frees.push(free);
       const price = c.price === null || c.price === undefined ? t('legend.noPrice') : money(c.price, this.currency, i18n.lang);

@@ -8,6 +8,7 @@
 
 import { between, Camera } from './camera.js';
 import { gestures } from './gestures.js';
+import { rowLabels, sectionLabels } from './labels.js';
 import { levelOf, Paint, tail, themeOf } from './paint.js';
 
 const MARGIN = 0.25; // of the view, on each side of the layer
@@ -19,6 +20,7 @@ const READABLE_PX = 11; // seat radius that a finger can hit and an eye can read
 /** SeatMap draws and moves; what a seat means is decided by its owner's hooks. */
 export class SeatMap {
   focused = -1;
+  byKeys = false; // the seat under the keyboard is framed only while keys are used
   frames = 0;
   layerMs = 0;
   #layer = document.createElement('canvas');
@@ -27,13 +29,15 @@ export class SeatMap {
   #changed = new Set(); // seats to repaint in the layer
   #pulses = []; // {i, at}
   #raf = 0;
+  #told = ''; // the level that the owner last heard of
   #rest = 0;
+  #rested = ''; // the view for which a sharp layer is on its way
   #move = null; // the running camera animation
   #dpr = 1;
   #still = matchMedia('(prefers-reduced-motion: reduce)');
 
   /**
-   * hooks: onActivate(i), onFocus(i), onHover(i, px, py), own() and selected()
+   * hooks: onActivate(i), onFocus(i), onEdge(), onHover(i, px, py), onLevel(level), onRestyle(), own() and selected()
    * (iterables of indices), words() ({free: n => text}).
    */
   constructor({ canvas, house, store, hooks }) {
@@ -52,9 +56,15 @@ export class SeatMap {
     store.listen((ids) => this.#apply(ids));
   }
 
+  /** The colour that stands for a category. */
+  color(category) {
+    return this.paint.theme.free[category] ?? '';
+  }
+
   /** Reads the colours again. */
   restyle() {
     this.paint = new Paint(this.house, this.store, themeOf(this.canvas, this.house));
+    this.hooks.onRestyle?.();
     this.refresh();
   }
 
@@ -183,6 +193,7 @@ export class SeatMap {
 
   /** Moves the keyboard's seat one step in a direction; false at the edge. */
   step(dx, dy) {
+    this.byKeys = true;
     if (this.focused < 0) {
       const i = this.house.grid.nearest(this.cam.worldX(this.cam.w / 2), this.cam.worldY(this.cam.h / 2), Infinity,
         (k) => this.store.state(this.house.ids[k]) === 48);
@@ -222,10 +233,11 @@ export class SeatMap {
     ctx.setTransform(k, 0, 0, k, -cam.x * k, -cam.y * k);
     this.#drawPulses(now);
     this.paint.marks(ctx, cam.scale, this.hooks.own(), this.hooks.selected());
-    if (this.focused >= 0 && document.activeElement === this.canvas) this.paint.focus(ctx, cam.scale, this.focused);
+    if (this.focused >= 0 && this.byKeys && document.activeElement === this.canvas) this.paint.focus(ctx, cam.scale, this.focused);
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-    if (r.level === 'sections') this.#sectionLabels();
-    else this.#rowLabels();
+    if (r.level !== this.#told) this.hooks.onLevel((this.#told = r.level));
+    if (r.level === 'sections') sectionLabels(this);
+    else rowLabels(this);
     this.frames++;
   }
 
@@ -241,8 +253,12 @@ export class SeatMap {
     if (!sharp || !inside) {
       if (this.layerMs <= QUICK_MS || (!inside && sharp)) return this.#paintLayer(level);
       // Slow to paint: stretch what is there, and paint when the hand rests.
-      clearTimeout(this.#rest);
-      this.#rest = setTimeout(() => this.refresh(), this.#move ? REST_MS * 2 : REST_MS);
+      const view = `${cam.scale}|${cam.x}|${cam.y}`;
+      if (view !== this.#rested) {
+        this.#rested = view;
+        clearTimeout(this.#rest);
+        this.#rest = setTimeout(() => this.refresh(), REST_MS);
+      }
       if (cam.scale > r.scale * 3 || cam.scale < r.scale / 1.6) return this.#paintLayer(level);
     }
     if (this.#changed.size) this.#repaintSeats(r);
@@ -252,6 +268,7 @@ export class SeatMap {
     const begun = performance.now();
     const { cam } = this;
     clearTimeout(this.#rest);
+    this.#rested = '';
     const vw = cam.w / cam.scale, vh = cam.h / cam.scale;
     const k = cam.scale * this.#dpr;
     const w = Math.ceil(vw * (1 + 2 * MARGIN) * k), h = Math.ceil(vh * (1 + 2 * MARGIN) * k);
@@ -305,58 +322,6 @@ export class SeatMap {
     }
     ctx.globalAlpha = 1;
     this.dirty();
-  }
-
-  #sectionLabels() {
-    const { ctx, cam, paint } = this;
-    const { theme } = paint;
-    ctx.textAlign = 'center';
-    ctx.textBaseline = 'middle';
-    const taken = [];
-    for (const section of this.house.sections) {
-      const px = cam.screenX(section.cx), py = cam.screenY(section.cy);
-      if (px < -80 || py < -40 || px > cam.w + 80 || py > cam.h + 40) continue;
-      const free = this.hooks.words().free(paint.free(section));
-      ctx.font = `650 12px ${theme.font}`;
-      const w = Math.max(ctx.measureText(section.name).width, ctx.measureText(free).width) + 14, h = 36;
-      // Labels never cover one another: the first, which is the plan's order, stays.
-      if (taken.some((t) => Math.abs(t.px - px) < (t.w + w) / 2 && Math.abs(t.py - py) < h)) continue;
-      taken.push({ px, py, w });
-      ctx.globalAlpha = 0.9;
-      ctx.fillStyle = theme.surface;
-      ctx.beginPath();
-      ctx.roundRect(px - w / 2, py - h / 2, w, h, 8);
-      ctx.fill();
-      ctx.globalAlpha = 1;
-      ctx.fillStyle = theme.ink;
-      ctx.fillText(section.name, px, py - 8);
-      ctx.font = `12px ${theme.font}`;
-      ctx.fillText(free, px, py + 8);
-    }
-  }
-
-  // Row names beside both ends of each run, once there is room for them.
-  #rowLabels() {
-    const { ctx, cam, house, paint } = this;
-    const px = house.usualR * cam.scale;
-    if (px < 4.5) return;
-    ctx.fillStyle = paint.theme.faint;
-    ctx.font = `${Math.min(13, Math.max(9, px * 0.95))}px ${paint.theme.font}`;
-    ctx.textAlign = 'center';
-    ctx.textBaseline = 'middle';
-    for (const row of house.rows) {
-      const { seats } = row;
-      if (seats.length < 2) continue;
-      for (const [end, inner] of [[seats[0], seats[1]], [seats.at(-1), seats.at(-2)]]) {
-        const length = Math.hypot(house.x[end] - house.x[inner], house.y[end] - house.y[inner]) || 1;
-        const out = house.pitch * 0.95;
-        const wx = house.x[end] + ((house.x[end] - house.x[inner]) / length) * out;
-        const wy = house.y[end] + ((house.y[end] - house.y[inner]) / length) * out;
-        const sx = cam.screenX(wx), sy = cam.screenY(wy);
-        if (sx < 0 || sy < 0 || sx > cam.w || sy > cam.h) continue;
-        ctx.fillText(row.name, sx, sy);
-      }
-    }
   }
 
   /** Where a seat is on the page, in CSS px; for tests and tooltips. */

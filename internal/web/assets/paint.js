@@ -7,7 +7,7 @@
 // per colour, however many seats.
 
 import { BLOCKED, FREE, HELD, SOLD } from './store.js';
-import { contrast, mix, standOut } from './color.js';
+import { contrast, luminance, mix, standOut } from './color.js';
 
 const SECTIONS_BELOW_PX = 1.9; // radius on screen under which a seat cannot be told
 const DOTS_BELOW_PX = 2.2;
@@ -31,6 +31,7 @@ export function themeOf(element, house) {
     surface: get('--map-surface', '#ffffff'),
     ink: get('--map-ink', '#1c2430'),
     faint: get('--map-faint', '#8a92a0'),
+    quiet: get('--quiet', '#566070'),
     held: get('--map-held', '#7c8594'),
     sold: get('--map-sold', '#5d6675'),
     gone: get('--map-gone', '#d5d9e0'),
@@ -64,11 +65,11 @@ export class Paint {
   free(section) {
     if (section.stamp !== this.store.revisionText) {
       // All sections are counted together: one pass over the house.
-      for (const s of this.house.sections) s.free = 0;
-      const byZone = new Map(this.house.sections.map((s) => [s.zone, s]));
+      const free = new Int32Array(this.house.zones.length);
       const { ids, zone, n } = this.house;
       const { states } = this.store;
-      for (let i = 0; i < n; i++) if (states[ids[i] - 1] === FREE) byZone.get(zone[i]).free++;
+      for (let i = 0; i < n; i++) if (states[ids[i] - 1] === FREE) free[zone[i]]++;
+      for (const s of this.house.sections) s.free = free[s.zone];
       for (const s of this.house.sections) s.stamp = this.store.revisionText;
     }
     return section.free;
@@ -90,7 +91,7 @@ export class Paint {
       else if (a.shape === 'polygon') for (const [px, py] of a.points ?? []) ctx.lineTo(px, py);
       if (a.shape === 'polygon') ctx.closePath();
       if (filled) {
-        ctx.fillStyle = a.color;
+        ctx.fillStyle = this.#ground(a.color);
         ctx.fill();
       }
       if (a.borderColor && a.borderColor !== 'none' && a.shape !== 'text') {
@@ -99,7 +100,7 @@ export class Paint {
         ctx.stroke();
       }
       if (text) {
-        const behind = filled ? a.color : theme.surface;
+        const behind = filled ? this.#ground(a.color) : theme.surface;
         const color = a.textColor || theme.ink;
         ctx.fillStyle = contrast(color, behind) < 3 ? standOut(color, behind, 4.5) : color;
         ctx.font = `600 ${a.textSize || 16}px ${theme.font}`;
@@ -111,6 +112,12 @@ export class Paint {
       }
       ctx.restore();
     }
+  }
+
+  // A bright stage on a dark page would outshine the seats.
+  #ground(color) {
+    const { surface } = this.theme;
+    return luminance(surface) < 0.2 && luminance(color) > 0.35 ? mix(color, surface, 0.8) : color;
   }
 
   #sections(ctx, x0, y0, x1, y1) {
@@ -125,7 +132,7 @@ export class Paint {
       for (const edge of [true, false]) {
         ctx.lineWidth = edge ? width * 1.5 : width;
         for (const { category, path } of parts) {
-          const full = mix(theme.free[category] ?? theme.faint, theme.gone, 1 - Math.sqrt(share));
+          const full = mix(theme.free[category] ?? theme.faint, theme.gone, (1 - share) * 0.92);
           ctx.strokeStyle = edge ? mix(full, theme.ink, 0.3) : full;
           ctx.stroke(path);
         }

@@ -143,7 +143,8 @@ export class Purchase {
   /** Reads own orders again; calls at the same time share one reading. */
   refresh(wanted) {
     this.#refreshing ??= this.api.orders().then((all) => {
-      this.orders = all.filter((o) => o.showId === this.show.id);
+      const newest = (o) => (o.no === this.order?.no && o.version < this.order.version ? this.order : o);
+      this.orders = all.filter((o) => o.showId === this.show.id).map(newest);
       const mine = this.orders.find((o) => o.no === (this.order?.no ?? wanted));
       if (mine) this.#settle(mine);
       else if (!this.order && !this.selected.size) this.order = this.orders.find((o) => o.state === 'pending') ?? null;

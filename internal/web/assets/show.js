@@ -3,7 +3,7 @@
 import { Problem } from './api.js';
 import { Basket } from './basket.js';
 import { debug } from './debug.js';
-import { $, setText, show } from './dom.js';
+import { $, h, setText, show } from './dom.js';
 import { count, countdown, money, when } from './format.js';
 import { House } from './house.js';
 import { Legend } from './legend.js';
@@ -128,8 +128,11 @@ function renderBill() {
 function renderCounts() {
   const c = store.ready ? store.counts : info.counts;
   if (!c) return;
-  const parts = [['free', c.available], ['held', c.held], ['sold', c.sold]].map(([k, n]) => t(`shows.${k}`, { n: count(n, i18n.lang) }));
-  setText($('counts'), parts.join(' · '));
+  const box = $('counts');
+  for (const [k, n] of [['free', c.available], ['held', c.held], ['sold', c.sold]]) {
+    const el = box.querySelector(`[data-count="${k}"]`) ?? box.appendChild(h('span', { 'data-count': k }));
+    setText(el, t(`shows.${k}`, { n: count(n, i18n.lang) }));
+  }
   const sale = saleState({ ...info, counts: c }, api.clock.now(), (at) => when(at, info.hall.zone, i18n.lang), t);
   setText($('sale'), sale.text);
   $('sale').dataset.sale = sale.state;
@@ -153,12 +156,16 @@ function render() {
 }
 
 function changed() {
+  if (hovered) hover(...hovered);
   page.basket.render();
   page.map.dirty();
   page.list.touch(null);
 }
 
+let hovered = null; // what the tooltip stands at
+
 function hover(i, px, py) {
+  hovered = i >= 0 ? [i, px, py] : null;
   const tip = $('tip');
   show(tip, i >= 0);
   if (i < 0) return;
@@ -221,16 +228,19 @@ function build(plan) {
     onFocus: (i) => announcer.say(label(i)),
     onEdge: () => announcer.say(t('map.edge')),
     onHover: hover,
+    onLevel: (level) => show($('map-hint'), level === 'sections'),
+    onRestyle: () => page.legend && render(),
   };
   page = { house, purchase };
-  page.legend = new Legend({ house, store, i18n, currency: info.currency });
-  page.basket = new Basket({ purchase, house, i18n, clock: api.clock, canBuy });
+  const color = (category) => page.map.color(category);
+  page.basket = new Basket({ purchase, house, i18n, clock: api.clock, canBuy, color });
   page.list = new ListView({
     house, store, i18n, currency: info.currency,
     hooks: { own: (i) => purchase.own.has(i), selected: (i) => purchase.selected.has(i), onActivate: hooks.onActivate, label },
   });
   page.pay = payDialog({ purchase, i18n, errorText, onDeclined: () => announcer.alert(t('pay.declined')) });
   page.map = new SeatMap({ canvas: $('map'), house, store, hooks });
+  page.legend = new Legend({ house, store, i18n, currency: info.currency, color });
   $('pay').addEventListener('click', () => page.pay.open());
   $('zoom-in').addEventListener('click', () => page.map.zoom(1.6));
   $('zoom-out').addEventListener('click', () => page.map.zoom(1 / 1.6));
