@@ -3,6 +3,7 @@ package seatplan
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -100,8 +101,10 @@ func (c *checker) extent(at loc, v float64, positive bool) {
 	case c.known(at):
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		c.add(at, KindAbsurdSize, "not a finite number")
-	case v < 0 || positive && v == 0:
-		c.add(at, KindAbsurdSize, "%v is not more than zero", v)
+	case v < 0:
+		c.add(at, KindAbsurdSize, "%v is less than zero", v)
+	case positive && v == 0:
+		c.add(at, KindAbsurdSize, "must be more than zero")
 	case v > MaxUnits:
 		c.add(at, KindAbsurdSize, "%v is more than %s", v, group(MaxUnits))
 	}
@@ -134,15 +137,9 @@ func (c *checker) color(at loc, s string) {
 
 // word judges a value that must be one of a few.
 func (c *checker) word(at loc, s string, words ...string) {
-	if c.known(at) {
-		return
+	if !c.known(at) && !slices.Contains(words, s) {
+		c.add(at, KindBadValue, "%s is none of %q", quote(s), words)
 	}
-	for _, w := range words {
-		if s == w {
-			return
-		}
-	}
-	c.add(at, KindBadValue, "%s is none of %q", quote(s), words)
 }
 
 func (c *checker) categoryList() {
@@ -192,7 +189,9 @@ func (c *checker) row(at loc, r *Row, origin Point, ok bool) {
 	}
 	c.text(at.in("seat_label"), r.SeatLabel, MaxName, false)
 	c.text(at.in("uuid"), r.UUID, MaxName, false)
-	c.word(at.in("row_number_position"), r.NumberPosition, "", "start", "end", "both")
+	if r.NumberPosition != "" {
+		c.word(at.in("row_number_position"), r.NumberPosition, "start", "end", "both")
+	}
 	ok = c.position(at.in("position"), r.Position) && ok
 	if seats := at.in("seats"); len(r.Seats) == 0 && !c.known(seats) && !c.tooMany() {
 		c.add(seats, KindEmptyRow, "a row without seats")
@@ -213,7 +212,9 @@ func (c *checker) seat(at loc, s *Seat, origin Point, ok bool) {
 	}
 	c.text(at.in("seat_number"), s.Number, MaxName, false)
 	c.text(at.in("uuid"), s.UUID, MaxName, false)
-	c.word(at.in("start_direction"), s.StartDirection, "", "<", ">", "<>")
+	if s.StartDirection != "" {
+		c.word(at.in("start_direction"), s.StartDirection, "<", ">", "<>")
+	}
 	c.extent(at.in("radius"), s.Radius, false)
 	if cat := at.in("category"); !c.categories[s.Category] && !c.known(cat) && !c.noCategories {
 		if s.Category == "" {
@@ -267,11 +268,11 @@ func (c *checker) repeated() {
 			zones[p.zone] = true
 		}
 		if within != nil {
-			c.add(within.loc("seat_guid"), KindRepeatedGUID, "guid %s is used twice in this zone; it stands at %s too",
+			c.add(within.loc("seat_guid"), KindRepeatedGUID, "guid %s is used twice in this zone; it also stands at %s",
 				quote(guid), c.others(places, *within))
 		}
 		if across != nil {
-			c.add(across.loc("seat_guid"), KindRepeatedAcross, "guid %s is used in %s; it stands at %s too",
+			c.add(across.loc("seat_guid"), KindRepeatedAcross, "guid %s is used in %s; it also stands at %s",
 				quote(guid), plural(len(zones), "zone"), c.others(places, *across))
 		}
 	}
@@ -375,12 +376,14 @@ func (d *Document) disambiguate(f *findings, o Options) {
 	}
 }
 
-// display is the row as people read it.
+// display is the row as people read it. A label that is too long is left out:
+// filling a number into each of its places could make it huge.
 func (r *Row) display() string {
-	if r.Label != "" {
-		return strings.ReplaceAll(r.Label, "%s", r.Number)
+	const most = MaxName * utf8.UTFMax
+	if r.Label == "" || len(r.Label) > most || len(r.Number) > most {
+		return r.Number
 	}
-	return r.Number
+	return strings.ReplaceAll(r.Label, "%s", r.Number)
 }
 
 // fitSize makes the plan as large as its seats need.

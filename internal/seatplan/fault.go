@@ -134,7 +134,7 @@ func (l loc) in(field string) loc {
 	return l
 }
 
-// before orders places as they would stand in a document.
+// compare orders places as they would stand in a document.
 func (l loc) compare(m loc) int {
 	return cmp.Or(
 		cmp.Compare(l.zone, m.zone), cmp.Compare(l.cat, m.cat), cmp.Compare(l.row, m.row),
@@ -194,16 +194,21 @@ func (d *Document) place(l loc) string {
 
 func name(what, called string, i int32) string {
 	if called == "" {
-		return fmt.Sprintf("%s %d of its list", what, i)
+		return fmt.Sprintf("%s #%d", what, i)
 	}
-	return what + " " + quote(called)
+	return what + " " + clip(called, maxPlaceName)
 }
 
 // quote shows text that somebody else wrote: on one line, harmless on a
 // terminal, and not longer than a name may be.
-func quote(s string) string {
-	if len(s) > MaxName {
-		cut := MaxName
+func quote(s string) string { return clip(s, MaxName) }
+
+// maxPlaceName is how much of a name is enough to find a place by.
+const maxPlaceName = 48
+
+func clip(s string, most int) string {
+	if len(s) > most {
+		cut := most
 		for cut > 0 && !utf8.RuneStart(s[cut]) {
 			cut--
 		}

@@ -17,7 +17,8 @@ var (
 	textFields    = []string{"text", "position", "color", "size"}
 )
 
-func (p *parser) document() {
+// document reads the whole, and reports whether it was an object at all.
+func (p *parser) document() bool {
 	d, at := p.doc, loc{}
 	sized := false
 	object := p.members(at, documentFields, 0b0111, func(i int) {
@@ -43,6 +44,7 @@ func (p *parser) document() {
 	if object && !sized {
 		p.noSize = true // as the oldest plans may
 	}
+	return object
 }
 
 // full says once that a list is too long; what follows is read and dropped.

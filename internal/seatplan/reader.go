@@ -37,7 +37,7 @@ func Parse(r io.Reader, o Options) (*Document, error) {
 		return nil, p.faults.err(p.doc)
 	}
 	p.read()
-	if !p.dead {
+	if !p.dead && !p.hopeless {
 		if p.noSize {
 			p.doc.fitSize()
 		}
@@ -58,18 +58,19 @@ func Parse(r io.Reader, o Options) (*Document, error) {
 // shape only: types, missing and repeated members. Values are judged by
 // [Document.check], which plans made in memory pass through as well.
 type parser struct {
-	dec     *jsontext.Decoder
-	src     []byte
-	opts    Options
-	doc     *Document
-	faults  findings
-	dead    bool // the JSON cannot be followed any further
-	seats   int
-	areas   int
-	points  int
-	noSize  bool
-	told    int            // progress, in bytes
-	unknown map[string]int // pattern of a path → times
+	dec      *jsontext.Decoder
+	src      []byte
+	opts     Options
+	doc      *Document
+	faults   findings
+	dead     bool // the JSON cannot be followed any further
+	hopeless bool // JSON, but nothing like a plan
+	seats    int
+	areas    int
+	points   int
+	noSize   bool
+	told     int            // progress, in bytes
+	unknown  map[string]int // pattern of a path → times
 }
 
 func (p *parser) read() {
@@ -81,10 +82,11 @@ func (p *parser) read() {
 	p.src = src
 	// Duplicate names are ours to find: the decoder would stop at the first.
 	p.dec = jsontext.NewDecoder(bytes.NewBuffer(src), jsontext.AllowDuplicateNames(true))
-	p.document()
+	object := p.document()
 	if p.dead {
 		return
 	}
+	p.hopeless = !object
 	if _, err := p.dec.ReadToken(); err == nil {
 		p.faults.add(loc{}, KindTrailingData, "something follows the document at %s", p.where(p.dec.InputOffset()-1))
 	} else if !errors.Is(err, io.EOF) {
@@ -192,7 +194,7 @@ func (p *parser) skip(at loc) {
 				}
 				s := tok.String()
 				if (*top)[s] {
-					p.faults.add(at, KindDuplicateMember, "member %s stands twice in one object, at %s", quote(s), p.where(p.dec.InputOffset()))
+					p.faults.add(at, KindDuplicateMember, "member %s stands twice in one object", quote(s))
 				}
 				(*top)[s] = true
 			}
