@@ -65,6 +65,7 @@ var Rules = []Rule{
 	{"readmes", CheckReadmes},
 	{"links", CheckLinks},
 	{"make targets", CheckMakeTargets},
+	{"settings", CheckSettings},
 }
 
 // textKinds are the endings of files that are read as text.

@@ -157,6 +157,14 @@ func TestRulesSeeWhatBreaksThem(t *testing.T) {
 			"Makefile":  "help: ## Say this\n\t@x\ntest: build ## Test\nbuild:\n\tgo build\nX := 1\n",
 			"README.md": "Run `make test`, then make sense.\n\n```\nmake lint\n```\n", ".ci/run": "make nothing\n"},
 			[]string{"target build has no ## help", "README.md: make lint", ".ci/run: make nothing"}},
+		{"settings", CheckSettings, map[string]string{
+			"internal/config/c.go":      "package config\ntype Config struct { Listen, Data string; Log Log; HTTP HTTP }\ntype Log struct { Level string }\ntype HTTP struct { ReadMs, IdleMs int }",
+			"internal/config/l.go":      "package config\nfunc x(c Config) { use(c.HTTP.IdleMs) }",
+			"internal/app/a.go":         "package app\nfunc x() { use(cfg.Listen, cfg.HTTP.ReadMs, cfg.HTTP.IdleMsToo) }",
+			"internal/app/a_test.go":    "package app\nfunc y() { cfg.Data = t.TempDir() }",
+			"internal/app/other_log.go": "package app\nfunc z() { log.Level() }",
+		}, []string{"setting Data", "setting Log.Level", "setting HTTP.IdleMs"}},
+		{"settings: none", CheckSettings, nil, []string{"no struct Config"}},
 		{"make targets: none", CheckMakeTargets, nil, []string{"no targets"}},
 	}
 	for _, test := range tests {
