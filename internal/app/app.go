@@ -194,16 +194,16 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 
 func (a *App) ledgerOptions() ledger.Options {
 	return ledger.Options{
-		Log: a.log, BatchOrders: a.cfg.Commit.BatchOrders, BatchBytes: a.cfg.Commit.BatchBytes,
-		QueueOrders: a.cfg.Commit.QueueOrders, OnCommit: a.metrics.Commit,
+		Log: a.log, BatchMax: a.cfg.Commit.BatchOrders, BatchBytes: a.cfg.Commit.BatchBytes,
+		QueueMax: a.cfg.Commit.QueueOrders, OnCommit: a.metrics.Commit,
 	}
 }
 
 func (a *App) handler(streams context.Context, version string, https bool) (http.Handler, error) {
 	cfg := a.cfg
 	o := httpapi.Options{
-		Booking: a.booking, Catalog: a.catalog, Plans: httpapi.SeatPlans(a.catalog), Payments: a.payments,
-		Captures: a.ledger, Live: httpapi.Hub(a.hub), Tokens: a.tokens,
+		Booking: a.booking, Catalog: a.catalog, Plans: httpapi.SeatPlans(a.catalog.ImportPlan), Payments: a.payments,
+		Live: httpapi.Hub(a.hub), Tokens: a.tokens,
 		Log: a.log, Metrics: a.metrics, Health: a.health.Check, Verify: a.verify, Pages: web.Handler(),
 		Context: streams, Version: version, HTTPS: https,
 		Guests: cfg.Guest.Enabled, GuestTTL: time.Duration(cfg.Guest.TokenHours) * time.Hour,

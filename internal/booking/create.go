@@ -231,7 +231,7 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 				return Created{}, unavailable(seatflow.ReasonRebuilding, seatflow.ErrNotReady)
 			}
 			rebuilt = true
-			if err := s.EnsureView(ctx, show.ID); err != nil {
+			if err := s.refresh(ctx, show.ID); err != nil {
 				return Created{}, unavailable(seatflow.ReasonRebuilding, err)
 			}
 			continue

@@ -287,3 +287,21 @@ func TestDriftIsSeen(t *testing.T) {
 		t.Error("a released seat of a live order was not seen")
 	}
 }
+
+// A view whose counts do not fit sells nothing until it has been rebuilt,
+// which the next buyer does.
+func TestSuspectViewIsRebuiltOnUse(t *testing.T) {
+	r := newRig(t, 20)
+	ann := r.mustCreate("ann", "", 1)
+	r.store.ForceSeat(r.show, 1, seatflow.Available, seatflow.Owner{})
+	_, err := r.create("bob", "", 1)
+	wantCode(t, err, seatflow.CodeSeatsTaken)
+	if r.snapshot().Owners[1] != ann.Owner() {
+		t.Error("the facts did not win")
+	}
+	r.agree()
+	r.store.DropView(r.show)
+	_, err = r.create("bob", "", 1)
+	wantCode(t, err, seatflow.CodeSeatsTaken)
+	r.agree()
+}

@@ -13,17 +13,17 @@ import (
 // rebuildTries bounds the races with other nodes that rebuild the same show.
 const rebuildTries = 5
 
-// EnsureView builds a show's view unless a usable one is there.
+// force stands for a generation that no view has: whatever is there is
+// replaced.
+const force = seatflow.Generation(-1)
+
+// EnsureView builds a show's view unless one is there.
 func (s *Service) EnsureView(ctx context.Context, show seatflow.ShowID) error {
-	house, err := s.house(ctx, show)
-	if err != nil {
+	seen, err := s.generation(ctx, show)
+	if err != nil || seen > 0 {
 		return err
 	}
-	_, err = s.seats.Snapshot(ctx, house.Show.Ref(), seatflow.DetailStates)
-	if err == nil || !errors.Is(err, seatflow.ErrNotReady) {
-		return err
-	}
-	return s.rebuilds.join(ctx, show, false, s.runRebuild)
+	return s.rebuilds.join(ctx, show, seen, s.runRebuild)
 }
 
 // Rebuild replaces a show's view by one made from the facts, whatever is
@@ -31,19 +31,43 @@ func (s *Service) EnsureView(ctx context.Context, show seatflow.ShowID) error {
 // view cannot be inserted unseen, then the facts are read, then exactly that
 // generation is installed, once and atomically.
 func (s *Service) Rebuild(ctx context.Context, show seatflow.ShowID) error {
-	return s.rebuilds.join(ctx, show, true, s.runRebuild)
+	return s.rebuilds.join(ctx, show, force, s.runRebuild)
 }
 
-func (s *Service) runRebuild(ctx context.Context, show seatflow.ShowID, force bool) error {
+// refresh replaces a view that the store said is missing or suspect, unless
+// somebody has replaced it meanwhile.
+func (s *Service) refresh(ctx context.Context, show seatflow.ShowID) error {
+	seen, err := s.generation(ctx, show)
+	if err != nil {
+		return err
+	}
+	return s.rebuilds.join(ctx, show, seen, s.runRebuild)
+}
+
+// generation returns the generation of the view that is there, 0 for none. A
+// show whose views have outlived their time has one that needs no building.
+func (s *Service) generation(ctx context.Context, show seatflow.ShowID) (seatflow.Generation, error) {
+	house, err := s.house(ctx, show)
+	if err != nil {
+		return 0, err
+	}
+	snap, err := s.seats.Snapshot(ctx, house.Show.Ref(), seatflow.DetailStates)
+	switch {
+	case errors.Is(err, seatflow.ErrNotReady):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return max(snap.Revision.Generation, 1), nil
+}
+
+func (s *Service) runRebuild(ctx context.Context, show seatflow.ShowID, seen seatflow.Generation) error {
 	dctx, cancel := s.detached(ctx)
 	defer cancel()
-	if !force {
-		house, err := s.house(dctx, show)
-		if err != nil {
-			return err
-		}
-		if _, err := s.seats.Snapshot(dctx, house.Show.Ref(), seatflow.DetailStates); err == nil {
-			return nil // built while we waited
+	if seen != force {
+		there, err := s.generation(dctx, show)
+		if err != nil || there > seen {
+			return err // built while we waited
 		}
 	}
 	return s.rebuild(dctx, show)
@@ -60,31 +84,31 @@ type rebuilds struct {
 type showRebuilds struct{ running, waiting *rebuildCall }
 
 type rebuildCall struct {
-	force bool
-	done  chan struct{}
-	err   error // after done
+	seen seatflow.Generation // the view that is to be replaced
+	done chan struct{}
+	err  error // after done
 }
 
-type rebuildFunc func(ctx context.Context, show seatflow.ShowID, force bool) error
+type rebuildFunc func(ctx context.Context, show seatflow.ShowID, seen seatflow.Generation) error
 
-func (r *rebuilds) join(ctx context.Context, show seatflow.ShowID, force bool, run rebuildFunc) error {
+func (r *rebuilds) join(ctx context.Context, show seatflow.ShowID, seen seatflow.Generation, run rebuildFunc) error {
 	r.mu.Lock()
 	sh := r.m[show]
 	var call *rebuildCall
 	switch {
 	case sh == nil:
-		call = &rebuildCall{force: force, done: make(chan struct{})}
+		call = &rebuildCall{seen: seen, done: make(chan struct{})}
 		sh = &showRebuilds{running: call}
 		if r.m == nil {
 			r.m = make(map[seatflow.ShowID]*showRebuilds)
 		}
 		r.m[show] = sh
 		go r.work(context.WithoutCancel(ctx), show, sh, run)
-	case !force:
+	case seen != force:
 		call = sh.running
 	default:
 		if sh.waiting == nil {
-			sh.waiting = &rebuildCall{force: true, done: make(chan struct{})}
+			sh.waiting = &rebuildCall{seen: force, done: make(chan struct{})}
 		}
 		call = sh.waiting
 	}
@@ -101,7 +125,7 @@ func (r *rebuilds) join(ctx context.Context, show seatflow.ShowID, force bool, r
 func (r *rebuilds) work(ctx context.Context, show seatflow.ShowID, sh *showRebuilds, run rebuildFunc) {
 	call := sh.running
 	for call != nil {
-		call.err = run(ctx, show, call.force)
+		call.err = run(ctx, show, call.seen)
 		close(call.done)
 		r.mu.Lock()
 		sh.running, sh.waiting = sh.waiting, nil
