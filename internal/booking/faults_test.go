@@ -293,14 +293,14 @@ func TestDriftIsSeen(t *testing.T) {
 func TestSuspectViewIsRebuiltOnUse(t *testing.T) {
 	r := newRig(t, 20)
 	ann := r.mustCreate("ann", "", 1)
-	r.store.ForceSeat(r.show, 1, seatflow.Available, seatflow.Owner{})
+	r.store.ForceSeat(r.house.Show.Ref(), 1, seatflow.Available, seatflow.Owner{})
 	_, err := r.create("bob", "", 1)
 	wantCode(t, err, seatflow.CodeSeatsTaken)
 	if r.snapshot().Owners[1] != ann.Owner() {
 		t.Error("the facts did not win")
 	}
 	r.agree()
-	r.store.DropView(r.show)
+	r.store.DropView(r.house.Show.Ref())
 	_, err = r.create("bob", "", 1)
 	wantCode(t, err, seatflow.CodeSeatsTaken)
 	r.agree()
