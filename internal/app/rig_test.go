@@ -100,6 +100,7 @@ func (s *server) close() {
 	if s.stop == nil {
 		return
 	}
+	s.http.CloseIdleConnections() // a server waits for connections that have not sent anything yet
 	s.stop()
 	s.stop = nil
 	if err := <-s.done; err != nil {
