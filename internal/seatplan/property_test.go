@@ -229,7 +229,8 @@ func TestGenerate(t *testing.T) {
 					t.Fatalf("seat %s at %v, %v is not within %v × %v", s.GUID, s.X, s.Y, p.Width, p.Height)
 				}
 			}
-			if !cmp.Equal(d, seatplan.Generate(o)) {
+			again, err := seatplan.Generate(o).JSON()
+			if err != nil || !bytes.Equal(again, p.Source) {
 				t.Error("drawn up differently the second time")
 			}
 			if o.Stadium && want >= seatplan.DefaultStadium && (len(p.Categories) < 4 || len(p.Zones) < 100) {
