@@ -100,10 +100,7 @@ func forbiddenCalls(t *Tree, f *GoFile, faults *[]string) {
 	// In a file of synctest, sleeping moves a bubble's own clock only.
 	bubble := slices.ContainsFunc(f.Syntax.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
 	for _, decl := range f.Syntax.Decls {
-		// One helper may skip: the one that fails instead when backends are
-		// required.
-		fn, ok := decl.(*ast.FuncDecl)
-		sanctioned := ok && f.Package == "internal/testkit" && fn.Name.Name == "RequireBackend"
+		sanctioned := requiresBackend(decl)
 		ast.Inspect(decl, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -114,7 +111,7 @@ func forbiddenCalls(t *Tree, f *GoFile, faults *[]string) {
 			case full == "time.Sleep" && (f.Test || f.Package == "internal/conformance") && !bubble:
 				fault(call, "a test sleeps; wait for a signal, or use a fake clock")
 			case (name == "Skip" || name == "Skipf" || name == "SkipNow") && isTestingName(receiver) && !sanctioned:
-				fault(call, "a test is skipped; use testkit.RequireBackend")
+				fault(call, "a test is skipped; use requireBackend")
 			case !command && !f.Test && (full == "os.Exit" || receiver == "log" && strings.HasPrefix(name, "Fatal")):
 				fault(call, "%s ends the process; return an error", full)
 			case !command && !f.Test && (full == "fmt.Print" || full == "fmt.Println" || full == "fmt.Printf"):
@@ -123,6 +120,27 @@ func forbiddenCalls(t *Tree, f *GoFile, faults *[]string) {
 			return true
 		})
 	}
+}
+
+// requiresBackend reports whether a declaration is the one kind of helper that
+// may skip a test: it asks for a program, and fails instead of skipping where
+// nothing may be skipped.
+func requiresBackend(decl ast.Decl) bool {
+	fn, ok := decl.(*ast.FuncDecl)
+	if !ok || !strings.EqualFold(fn.Name.Name, "requireBackend") {
+		return false
+	}
+	asks, fails := false, false
+	ast.Inspect(fn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			asks = asks || n.Value == `"SEATFLOW_REQUIRE_BACKENDS"`
+		case *ast.SelectorExpr:
+			fails = fails || strings.HasPrefix(n.Sel.Name, "Fatal")
+		}
+		return true
+	})
+	return asks && fails
 }
 
 func isTestingName(receiver string) bool {

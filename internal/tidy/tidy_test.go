@@ -113,19 +113,19 @@ func TestRulesSeeWhatBreaksThem(t *testing.T) {
 		}, []string{"b.go: 601 lines", "b_test.go: 901 lines", "x.js: 601", ".ci/run: 101"}},
 		{"forbidden: good", CheckForbidden, map[string]string{
 			"p/a_test.go":                 "package p\nimport \"testing/synctest\"\nfunc TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }",
-			"internal/testkit/backend.go": "package testkit\nfunc RequireBackend(t testing.TB) { t.Skip() }",
+			"internal/testkit/backend.go": "package testkit\nfunc RequireBackend(t testing.TB) { if os.Getenv(\"SEATFLOW_REQUIRE_BACKENDS\") == \"1\" { t.Fatal() }; t.Skip() }",
 			"cmd/x/main.go":               "package main\nfunc main() { fmt.Println(); os.Exit(1) }",
 			"p/a.go":                      "package p\nfunc X() { time.Sleep(1); fmt.Fprintln(w) }",
 		}, nil},
 		{"forbidden: bad", CheckForbidden, map[string]string{
 			"p/a.go":                    "package p\n// " + "TO" + "DO later\nfunc X() { os.Exit(1); log.Fatalf(\"\"); fmt.Printf(\"\") }",
 			"p/a_test.go":               "package p\nfunc TestX(t *testing.T) { t.Skipf(\"\"); time.Sleep(1)\nsynctest.Test(t, f)\ntime.Sleep(2) }",
-			"internal/testkit/other.go": "package testkit\nfunc Other(tb testing.TB) { tb.SkipNow() }",
+			"internal/testkit/other.go": "package testkit\nfunc Other(tb testing.TB) { tb.SkipNow() }\nfunc RequireBackend(t testing.TB) { t.Skip() }",
 			"internal/conformance/c.go": "package conformance\nfunc X() { time.Sleep(1) }",
 			"x.js":                      "// " + "FIX" + "ME",
 		}, []string{
 			"p/a.go:2: contains", "os.Exit ends", "log.Fatalf ends", "fmt.Printf writes", "p/a_test.go:2: a test is skipped",
-			"p/a_test.go:2: a test sleeps", "p/a_test.go:4: a test sleeps", "other.go:2: a test is skipped", "c.go:2: a test sleeps", "x.js:1: contains",
+			"p/a_test.go:2: a test sleeps", "p/a_test.go:4: a test sleeps", "other.go:2: a test is skipped", "other.go:3: a test is skipped", "c.go:2: a test sleeps", "x.js:1: contains",
 		}},
 		{"leak checks", CheckLeakChecks, map[string]string{
 			"p/a.go": "package p\nfunc X() { go X() }", "p/a_test.go": "package p\nfunc TestMain(m *testing.M) { goleak.VerifyTestMain(m) }",
