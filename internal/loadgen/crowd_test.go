@@ -38,7 +38,7 @@ func readLog(t *testing.T, path string) []Ack {
 func TestCrowdSellsOut(t *testing.T) {
 	f := newFake(t)
 	f.expire = true
-	f.limit = 4 // groups of five and six must split up
+	f.limit = 2 // larger groups must split up
 	f.fault = func(n int, after bool) int {
 		switch {
 		case n%7 == 3 && !after:

@@ -21,15 +21,15 @@ type Options struct {
 	URL         string
 	Shows       []seatflow.ShowID
 	Scenario    Scenario
-	Rate        float64       // arrivals a second; 0: closed loop, as fast as the connections go
-	Warmup      time.Duration // of the schedule's start; sent, but not measured
-	Duration    time.Duration // measured
-	Connections int           // the bound of outstanding requests
-	Timeout     time.Duration // of one request; default 10 s
-	Drain       time.Duration // how long after the end late arrivals are still sent; default 5 s
-	Buyers      int           // tokens to mint; 0: enough for connections and purchase limit
-	Tokens      []string      // minted ahead, used before others are minted
-	RunName     string        // start of every idempotency key; default random
+	Rate        float64                         // arrivals a second; 0: closed loop, as fast as the connections go
+	Warmup      time.Duration                   // of the schedule's start; sent, but not measured
+	Duration    time.Duration                   // measured
+	Connections int                             // the bound of outstanding requests
+	Timeout     time.Duration                   // of one request; default 10 s
+	Drain       time.Duration                   // how long after the end late arrivals are still sent; default 5 s
+	Buyers      int                             // tokens to mint; 0: enough for connections and purchase limit
+	Mint        func(buyer int) (string, error) // makes a buyer's token; nil: the server's guest tokens
+	RunName     string                          // start of every idempotency key; default random
 	Acks        *AckLog
 	Progress    func(done, total int64) // called now and then; total 0: closed loop
 }

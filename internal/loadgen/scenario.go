@@ -60,7 +60,7 @@ type script struct {
 // prepare reads the houses, which also has their views built before the clock
 // starts, and mints the buyers' tokens.
 func prepare(ctx context.Context, client *Client, opt *Options) (*script, error) {
-	s := &script{scenario: opt.Scenario, shows: opt.Shows, tokens: opt.Tokens, run: opt.RunName}
+	s := &script{scenario: opt.Scenario, shows: opt.Shows, run: opt.RunName}
 	least := 0
 	for _, id := range opt.Shows {
 		show, err := client.show(ctx, id)
@@ -97,6 +97,14 @@ func prepare(ctx context.Context, client *Client, opt *Options) (*script, error)
 		}
 	}
 	for len(s.tokens) < buyers {
+		if opt.Mint != nil {
+			token, err := opt.Mint(len(s.tokens) + 1)
+			if err != nil {
+				return nil, fmt.Errorf("loadgen: a buyer's token: %w", err)
+			}
+			s.tokens = append(s.tokens, token)
+			continue
+		}
 		var g guest
 		err := again(ctx, tries, sleep, nil, func() (err error) {
 			g, err = client.guest(ctx)
