@@ -97,7 +97,7 @@ var reasons = map[seatflow.Reason]text{
 	seatflow.ReasonNotOnSaleYet:    {"The sale opens at {0}.", "开售时间为 {0}。"},
 	seatflow.ReasonSaleOver:        {"The sale of this show is over.", "该场次已停止售票。"},
 	seatflow.ReasonOverLimit:       {"The limit is {0} seats per person; you may take {1} more.", "每人限购 {0} 个座位，您还可选 {1} 个。"},
-	seatflow.ReasonOrderState:      {"The order is {0}.", "订单当前状态为 {0}。"},
+	seatflow.ReasonOrderState:      {"The order is {0}.", "订单当前状态：{0}。"},
 	seatflow.ReasonExtendedAlready: {"The order was extended already; that is possible once.", "订单已延长过一次，不能再次延长。"},
 	seatflow.ReasonHoldLost:        {"The hold on these seats has ended meanwhile.", "座位的锁定已失效。"},
 	seatflow.ReasonRebuilding:      {"The seat map is being rebuilt; try again after a moment.", "座位图正在重建，请稍后重试。"},
