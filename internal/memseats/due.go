@@ -10,21 +10,27 @@ import (
 )
 
 // wakeUp is when to ask the ledger about a hold. It is an index entry: the
-// deadline in the record is the truth. Its fields but the first three belong
+// deadline in the record is the truth. The fields after the first two belong
 // to the lock of the deadlines.
 type wakeUp struct {
-	show  *show
-	owner seatflow.Owner
-	rec   *record // user and time of taking
+	show *show
+	rec  *record // whose; of the fields that may change later nothing is read
 
 	at       int64
 	deadline int64
-	index    int  // in the heap; −1: not in it
+	index    int  // in the heap, from 1; 0: not in it
 	stays    bool // while one view takes another's place
 }
 
-func newWakeUp(sh *show, rec *record) *wakeUp {
-	return &wakeUp{show: sh, owner: rec.owner, rec: rec, at: rec.deadline, deadline: rec.deadline, index: -1}
+// newHeld makes a held record together with its wake-up.
+func newHeld(sh *show, rec record) *record {
+	both := &struct {
+		record
+		wakeUp
+	}{record: rec}
+	both.wakeUp = wakeUp{show: sh, rec: &both.record}
+	both.wake = &both.wakeUp
+	return &both.record
 }
 
 // deadlines is a partition's wake-ups, the next one first.
@@ -34,17 +40,15 @@ type deadlines struct {
 }
 
 // add puts a wake-up in.
-func (d *deadlines) add(w *wakeUp) {
+func (d *deadlines) add(w *wakeUp, deadline int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	w.at, w.deadline = deadline, deadline
 	d.push(w)
 }
 
-// remove takes a wake-up out, if it is there; nil is none.
+// remove takes a wake-up out, if it is there.
 func (d *deadlines) remove(w *wakeUp) {
-	if w == nil {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pull(w)
@@ -68,11 +72,9 @@ func (d *deadlines) exchange(before, after *root) {
 		if r == nil {
 			return
 		}
-		r.records.pages(func(_ int, p *page[*record]) {
-			for _, rec := range p {
-				if rec != nil && rec.wake != nil {
-					do(rec.wake)
-				}
+		r.records(func(rec *record) {
+			if rec.wake != nil {
+				do(rec.wake)
 			}
 		})
 	}
@@ -84,7 +86,10 @@ func (d *deadlines) exchange(before, after *root) {
 	})
 	each(after, func(w *wakeUp) {
 		w.stays = false
-		d.push(w)
+		if w.index == 0 {
+			w.at, w.deadline = w.rec.deadline, w.rec.deadline
+			d.push(w)
+		}
 	})
 }
 
@@ -100,7 +105,7 @@ func (d *deadlines) claim(now int64, limit int, lease time.Duration) []seatflow.
 	}
 	due := make([]seatflow.DueHold, len(claimed))
 	for i, w := range claimed {
-		due[i] = seatflow.DueHold{Show: w.show.id, Owner: w.owner, User: w.rec.user, TakenAt: toTime(w.rec.takenAt),
+		due[i] = seatflow.DueHold{Show: w.show.id, Owner: w.rec.owner, User: w.rec.user, TakenAt: toTime(w.rec.takenAt),
 			Deadline: toTime(w.deadline), Age: age(now, w.rec.takenAt)}
 		w.at = later(now, lease)
 		d.push(w)
@@ -118,29 +123,27 @@ func age(now, since int64) time.Duration {
 // less orders wake-ups by time, and equal ones by name so that every store
 // offers them in the same order.
 func (w *wakeUp) less(v *wakeUp) bool {
-	return cmp.Or(cmp.Compare(w.at, v.at), cmp.Compare(w.show.id, v.show.id),
-		cmp.Compare(w.owner.Order, v.owner.Order), cmp.Compare(w.owner.Attempt, v.owner.Attempt)) < 0
+	if w.at != v.at {
+		return w.at < v.at
+	}
+	return cmp.Or(cmp.Compare(w.show.id, v.show.id), compareOwners(w.rec.owner, v.rec.owner)) < 0
 }
 
 func (d *deadlines) push(w *wakeUp) {
-	if w.index >= 0 {
-		return
-	}
-	w.index = len(d.heap)
 	d.heap = append(d.heap, w)
-	d.up(w.index)
+	w.index = len(d.heap)
+	d.up(w.index - 1)
 }
 
 func (d *deadlines) pull(w *wakeUp) {
-	i := w.index
-	if i < 0 {
+	if w.index == 0 {
 		return
 	}
-	last := len(d.heap) - 1
+	i, last := w.index-1, len(d.heap)-1
 	d.swap(i, last)
 	d.heap[last] = nil
 	d.heap = d.heap[:last]
-	w.index = -1
+	w.index = 0
 	if i < last {
 		d.down(i)
 		d.up(i)
@@ -149,7 +152,7 @@ func (d *deadlines) pull(w *wakeUp) {
 
 func (d *deadlines) swap(i, j int) {
 	d.heap[i], d.heap[j] = d.heap[j], d.heap[i]
-	d.heap[i].index, d.heap[j].index = i, j
+	d.heap[i].index, d.heap[j].index = i+1, j+1
 }
 
 func (d *deadlines) up(i int) {

@@ -15,9 +15,9 @@ type edit struct {
 	show    *show
 	next    *root
 	now     int64
-	seats   editor[cell]
-	records editor[*record]
-	users   editor[*userCount]
+	branch  int // 1 + the last branch copied, so that seats in order copy a page once
+	page    int // likewise
+	copied  bool
 	changes []seatflow.SeatChange
 }
 
@@ -25,15 +25,35 @@ type edit struct {
 func (sh *show) begin(r *root, now int64, n int) edit {
 	next := &root{body: r.body}
 	next.revision++
-	return edit{show: sh, next: next, now: now, seats: edits(&next.seats), records: edits(&next.records),
-		users: edits(&next.users), changes: make([]seatflow.SeatChange, 0, n)}
+	return edit{show: sh, next: next, now: now, changes: make([]seatflow.SeatChange, 0, n)}
 }
 
-// seat moves a seat from the state the operation found it in.
-func (e *edit) seat(id seatflow.SeatID, from, to seatflow.SeatState, slot int32) {
+// open returns the page of seat index i, as a copy that nobody else has.
+func (e *edit) open(i int) *page {
+	b, p := i>>(pageBits+fanBits), i>>pageBits
+	top := e.next.top
+	if p+1 == e.page {
+		return top[b][p&fanMask]
+	}
+	if !e.copied {
+		top = slices.Clone(top)
+		e.next.top, e.copied = top, true
+	}
+	if b+1 != e.branch {
+		br := *top[b]
+		top[b], e.branch = &br, b+1
+	}
+	pg := *top[b][p&fanMask]
+	top[b][p&fanMask], e.page = &pg, p+1
+	return &pg
+}
+
+// seat moves a seat from the state the operation found it in to another, and
+// to an owner.
+func (e *edit) seat(id seatflow.SeatID, from, to seatflow.SeatState, rec *record) {
 	e.next.meant.add(from, -1)
 	e.next.meant.add(to, 1)
-	e.next.force(&e.seats, id, newCell(to, slot))
+	e.force(id, to, rec)
 	e.tell(id, from, to)
 }
 
@@ -42,57 +62,53 @@ func (e *edit) tell(id seatflow.SeatID, from, to seatflow.SeatState) {
 	e.changes = append(e.changes, seatflow.SeatChange{Seat: id, State: to, Delta: to.Occupied() - from.Occupied()})
 }
 
-// force writes a cell, whatever stands there.
-func (b *body) force(seats *editor[cell], id seatflow.SeatID, c cell) {
-	b.written.add(seats.vec.get(int(id)-1).state(), -1)
-	b.written.add(c.state(), 1)
-	seats.set(int(id)-1, c)
+// force writes a seat, whatever stands there.
+func (e *edit) force(id seatflow.SeatID, to seatflow.SeatState, rec *record) {
+	i := int(id) - 1
+	p := e.open(i)
+	e.next.written.add(p.states[i&pageMask], -1)
+	e.next.written.add(to, 1)
+	p.states[i&pageMask], p.owners[i&pageMask] = to, rec
 }
 
-// add gives an owner without a record one, and returns its slot.
-func (e *edit) add(rec *record) int32 {
-	slot, ok := e.show.owners[rec.owner] // a ghost's, if at all
-	if !ok {
-		slot = e.show.freeOwner.take()
-		e.show.owners[rec.owner] = slot
+// replace puts a record in the place of an owner's earlier one (nil: none)
+// and points the seats that it keeps to it. A record without seats goes, and
+// its wake-up with it.
+func (e *edit) replace(old, rec *record) {
+	if old != nil {
+		e.next.listed -= int32(len(old.seats))
+		e.next.billed -= old.charged()
+		if old.wake != nil && (old.wake != rec.wake || len(rec.seats) == 0) {
+			e.show.at.deadlines.remove(old.wake)
+		}
 	}
-	e.records.set(int(slot), rec)
-	e.next.listed += int32(len(rec.seats))
-	return slot
-}
-
-// replace puts a newer record in the place of an owner's; one without seats
-// goes, and its wake-up with it.
-func (e *edit) replace(slot int32, old, rec *record) {
-	e.next.listed += int32(len(rec.seats) - len(old.seats))
 	if len(rec.seats) == 0 {
-		e.records.set(int(slot), nil)
-		delete(e.show.owners, old.owner)
-		e.show.freeOwner.give(slot)
-		e.show.at.deadlines.remove(old.wake)
+		delete(e.show.owners, rec.owner)
 		return
 	}
-	e.records.set(int(slot), rec)
+	e.next.listed += int32(len(rec.seats))
+	e.next.billed += rec.charged()
+	e.show.owners[rec.owner] = rec
+	if old == nil {
+		return
+	}
+	for _, id := range rec.seats {
+		if state, at := e.next.seat(id); at != rec && at.owns(rec.owner) {
+			e.force(id, state, rec)
+		}
+	}
 }
 
-// count adds to a user's seats in effect.
-func (e *edit) count(user seatflow.UserID, delta int) {
-	slot, ok := e.show.users[user]
-	n := delta
-	if ok {
-		n += e.users.vec.get(int(slot)).seats
+// charge adds to a user's seats in effect.
+func (e *edit) charge(user seatflow.UserID, delta int32) {
+	if delta == 0 {
+		return
 	}
-	switch {
-	case n > 0:
-		if !ok {
-			slot = e.show.freeUser.take()
-			e.show.users[user] = slot
-		}
-		e.users.set(int(slot), &userCount{user, n})
-	case ok:
-		e.users.set(int(slot), nil)
+	e.next.charged += delta
+	if n := e.show.users[user] + delta; n != 0 {
+		e.show.users[user] = n
+	} else {
 		delete(e.show.users, user)
-		e.show.freeUser.give(slot)
 	}
 }
 
@@ -104,19 +120,6 @@ func (e *edit) publish(verb seatflow.Verb) {
 		Show: e.show.id, Revision: seatflow.Revision{Generation: e.next.generation, Number: e.next.revision},
 		Verb: verb, At: toTime(e.now), Seats: e.changes,
 	})
-}
-
-// record finds an owner's record among the writer's; nil if there is none.
-func (sh *show) record(r *root, owner seatflow.Owner) (int32, *record) {
-	slot, ok := sh.owners[owner]
-	if !ok {
-		return 0, nil
-	}
-	rec := r.records.get(int(slot))
-	if rec == nil || rec.ghost {
-		return 0, nil
-	}
-	return slot, rec
 }
 
 // tidy returns seats sorted and distinct, as a copy unless they are already.

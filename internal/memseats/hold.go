@@ -73,7 +73,7 @@ func (sh *show) refuse(req *seatflow.HoldRequest, now int64) (seatflow.HoldReply
 
 // hold decides under the lock and, if it is to be, takes the seats.
 func (sh *show) hold(r *root, req *seatflow.HoldRequest, now int64) seatflow.HoldReply {
-	_, own := sh.record(r, req.Owner)
+	own := sh.owners[req.Owner]
 	if own != nil && own.state == seatflow.Held && own.deadline > now && slices.Equal(own.seats, req.Seats) {
 		return r.reply(own.held(true))
 	}
@@ -91,34 +91,27 @@ func (sh *show) hold(r *root, req *seatflow.HoldRequest, now int64) seatflow.Hol
 		return r.reply(seatflow.HoldReply{Outcome: seatflow.OutcomeTaken, Taken: slices.Clone(req.Seats)})
 	}
 	if req.Limit > 0 {
-		left := req.Limit
-		if slot, ok := sh.users[req.User]; ok {
-			left -= r.users.get(int(slot)).seats
-		}
-		if len(req.Seats) > left {
+		if left := req.Limit - int(sh.users[req.User]); len(req.Seats) > left {
 			return r.reply(seatflow.HoldReply{Outcome: seatflow.OutcomeOverLimit, Left: max(0, left)})
 		}
 	}
 
-	rec := &record{owner: req.Owner, user: req.User, key: req.KeyHash, seats: slices.Clone(req.Seats),
-		state: seatflow.Held, takenAt: now, cap: later(now, max(req.For, req.Cap))}
-	rec.deadline = later(now, req.For)
+	rec := newHeld(sh, record{owner: req.Owner, user: req.User, key: req.KeyHash, seats: slices.Clone(req.Seats),
+		state: seatflow.Held, takenAt: now, deadline: later(now, req.For), cap: later(now, req.For)})
 	if req.Cap > 0 {
 		rec.cap = later(now, req.Cap)
 		rec.deadline = min(rec.deadline, rec.cap)
 	}
-	rec.wake = newWakeUp(sh, rec)
-
 	e := sh.begin(r, now, len(rec.seats))
-	slot := e.add(rec)
+	e.replace(nil, rec)
 	for _, id := range rec.seats {
-		from := r.seat(id).state()
+		from, _ := r.seat(id)
 		to, _ := seatflow.Next(seatflow.VerbHold, from, false)
-		e.seat(id, from, to, slot)
+		e.seat(id, from, to, rec)
 	}
-	e.count(rec.user, len(rec.seats))
+	e.charge(rec.user, rec.charged())
 	e.publish(seatflow.VerbHold)
-	sh.at.deadlines.add(rec.wake)
+	sh.at.deadlines.add(rec.wake, rec.deadline)
 	return e.next.reply(rec.held(false))
 }
 
@@ -131,12 +124,11 @@ type found struct {
 
 func (b *body) find(req *seatflow.HoldRequest) (f found) {
 	for _, id := range req.Seats {
-		c := b.seat(id)
-		if _, free := seatflow.Next(seatflow.VerbHold, c.state(), false); free {
+		state, rec := b.seat(id)
+		if _, free := seatflow.Next(seatflow.VerbHold, state, false); free {
 			continue
 		}
 		f.taken++
-		rec := b.owner(c)
 		switch {
 		case rec == nil:
 		case rec.owner == req.Owner:
@@ -152,7 +144,8 @@ func (b *body) find(req *seatflow.HoldRequest) (f found) {
 func (b *body) taken(req *seatflow.HoldRequest, n int) []seatflow.SeatID {
 	ids := make([]seatflow.SeatID, 0, n)
 	for _, id := range req.Seats {
-		if _, free := seatflow.Next(seatflow.VerbHold, b.seat(id).state(), false); !free {
+		state, _ := b.seat(id)
+		if _, free := seatflow.Next(seatflow.VerbHold, state, false); !free {
 			ids = append(ids, id)
 		}
 	}

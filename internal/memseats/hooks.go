@@ -36,19 +36,15 @@ func (s *Store) ForceSeat(ref seatflow.ShowRef, id seatflow.SeatID, state seatfl
 	if r == nil || id < 1 || int(id) > r.size {
 		return false
 	}
-	next := &root{body: r.body}
-	var slot int32
+	e := sh.begin(r, 0, 0)
+	e.next.revision = r.revision
+	var rec *record
 	if !owner.IsZero() {
-		var ok bool
-		if slot, ok = sh.owners[owner]; !ok {
-			slot = sh.freeOwner.take()
-			sh.owners[owner] = slot
-			records := edits(&next.records)
-			records.set(int(slot), &record{owner: owner, ghost: true, deadline: noTime, cap: noTime, takenAt: noTime})
+		if rec = sh.owners[owner]; rec == nil {
+			rec = &record{owner: owner, ghost: true}
 		}
 	}
-	seats := edits(&next.seats)
-	next.force(&seats, id, newCell(state, slot))
-	sh.root.Store(next)
+	e.force(id, state, rec)
+	sh.root.Store(e.next)
 	return true
 }

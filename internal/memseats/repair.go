@@ -3,6 +3,7 @@ package memseats
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"seatflow"
 )
@@ -11,8 +12,8 @@ import (
 //
 // A seat that becomes an owner's joins the owner's record, which takes over
 // what the request says of the order; a record whose last seat goes, goes
-// with its wake-up. All counts are taken anew from the seats. A request
-// without seats does only that, and is no change. NoSeat is not repaired, nor
+// with its wake-up. All counts are derived anew when they do not fit, or when
+// the request lists no seat, which is no change. NoSeat is not repaired, nor
 // is a seat that does not exist: both are reported as changed.
 func (s *Store) Repair(ctx context.Context, req seatflow.RepairRequest) (seatflow.RepairReply, error) {
 	if err := checkRepair(&req); err != nil {
@@ -36,44 +37,30 @@ func (s *Store) Repair(ctx context.Context, req seatflow.RepairRequest) (seatflo
 		return seatflow.RepairReply{}, seatflow.ErrStaleGeneration
 	}
 	reply := seatflow.RepairReply{Revision: r.revision}
+	var fixes []*seatflow.SeatRepair
 	for i := range req.Seats {
 		if fix := &req.Seats[i]; r.stands(fix) {
 			reply.Fixed = append(reply.Fixed, fix.Seat)
+			fixes = append(fixes, fix)
 		} else {
 			reply.Changed = append(reply.Changed, fix.Seat)
 		}
 	}
-	if len(reply.Fixed) == 0 && len(req.Seats) > 0 && r.fits() {
+	if len(fixes) == 0 && len(req.Seats) > 0 && r.fits() {
 		return reply, nil
 	}
-
-	cells, records := r.unfold()
-	var changes []seatflow.SeatChange
-	fresh := make(map[seatflow.Owner]int32) // owners whose record the request speaks of
-	for i := range req.Seats {
-		fix := &req.Seats[i]
-		if !r.stands(fix) {
-			continue
-		}
-		var slot int32
-		if fix.WantState.Owned() {
-			slot, records = sh.regard(records, fresh, fix)
-		}
-		cells[fix.Seat-1] = newCell(fix.WantState, slot)
-		changes = append(changes, seatflow.SeatChange{Seat: fix.Seat, State: fix.WantState,
-			Delta: fix.WantState.Occupied() - fix.SawState.Occupied()})
+	e := sh.begin(r, w.now, len(fixes))
+	e.repair(fixes)
+	if len(fixes) == 0 || !e.next.fits() {
+		e.recount()
 	}
-	base := body{generation: r.generation, revision: r.revision}
-	if len(reply.Fixed) > 0 {
-		base.revision++
+	if len(fixes) == 0 {
+		e.next.revision = r.revision
+		sh.root.Store(e.next)
+		return reply, nil
 	}
-	d := draftOf(base, cells, records)
-	d.install(sh)
-	reply.Revision = base.revision
-	if len(reply.Fixed) > 0 {
-		sh.at.log.append(seatflow.Change{Show: sh.id, Revision: seatflow.Revision{Generation: base.generation, Number: base.revision},
-			Verb: seatflow.VerbRepair, At: toTime(w.now), Seats: changes})
-	}
+	reply.Revision = e.next.revision
+	e.publish(seatflow.VerbRepair)
 	return reply, nil
 }
 
@@ -96,44 +83,113 @@ func checkRepair(req *seatflow.RepairRequest) error {
 
 // stands reports whether a seat is as the caller saw it.
 func (b *body) stands(fix *seatflow.SeatRepair) bool {
-	c := b.seat(fix.Seat)
-	if c.state() == seatflow.NoSeat || c.state() != fix.SawState {
-		return false
-	}
+	state, rec := b.seat(fix.Seat)
 	var owner seatflow.Owner
-	if rec := b.owner(c); rec != nil {
+	if rec != nil {
 		owner = rec.owner
 	}
-	return owner == fix.SawOwner
+	return state != seatflow.NoSeat && state == fix.SawState && owner == fix.SawOwner
 }
 
-// unfold gives a view's cells and records as slices of the caller's own.
-func (b *body) unfold() ([]cell, []*record) {
-	cells := make([]cell, (b.size+pageMask)&^pageMask)
-	b.seats.pages(func(first int, p *page[cell]) { copy(cells[first:], p[:]) })
-	records := make([]*record, 1)
-	b.records.pages(func(first int, p *page[*record]) {
-		records = append(records, make([]*record, first+pageSize-len(records))...)
-		copy(records[first:], p[:])
-	})
-	return cells[:b.size], records
-}
-
-// regard returns the slot of the owner that a repair gives a seat to, with
-// its record as the request describes it.
-func (sh *show) regard(records []*record, fresh map[seatflow.Owner]int32, fix *seatflow.SeatRepair) (int32, []*record) {
-	slot, ok := fresh[fix.Want.Owner]
-	if !ok {
-		if slot, ok = sh.owners[fix.Want.Owner]; !ok {
-			slot = int32(len(records))
-			records = append(records, nil)
+// repair sets seats as wanted: first the records of all orders concerned as
+// they will be, then the seats.
+func (e *edit) repair(fixes []*seatflow.SeatRepair) {
+	var order []*record // in the order in which they were met
+	later := make(map[seatflow.Owner]*record)
+	regard := func(owner seatflow.Owner, want *seatflow.SeatRepair) *record {
+		rec, met := later[owner]
+		old := e.show.owners[owner]
+		if !met && want == nil {
+			if old == nil {
+				return nil
+			}
+			copied := *old
+			rec = &copied
+			rec.seats = slices.Clone(old.seats)
 		}
-		fresh[fix.Want.Owner] = slot
+		if want != nil {
+			seats := []seatflow.SeatID(nil)
+			if met {
+				seats = rec.seats
+			} else if old != nil {
+				seats = slices.Clone(old.seats)
+			}
+			fresh := newRecord(e.show, &want.Want, want.WantState)
+			fresh.seats = seats
+			if met { // keep the place in the order
+				order[slices.Index(order, rec)] = fresh
+			}
+			rec = fresh
+		}
+		if !met {
+			order = append(order, rec)
+		}
+		later[owner] = rec
+		return rec
 	}
-	rec := newRecord(&fix.Want, fix.WantState)
-	if rec.state == seatflow.Held {
-		rec.wake = newWakeUp(sh, rec)
+	for _, fix := range fixes {
+		if rec := regard(fix.SawOwner, nil); rec != nil {
+			rec.seats = slices.DeleteFunc(rec.seats, func(id seatflow.SeatID) bool { return id == fix.Seat })
+		}
+		if fix.WantState.Owned() {
+			rec := regard(fix.Want.Owner, fix)
+			rec.seats = tidy(append(rec.seats, fix.Seat))
+		}
 	}
-	records[slot] = rec
-	return slot, records
+	for _, rec := range order {
+		old := e.show.owners[rec.owner]
+		e.replace(old, rec)
+		if old != nil {
+			e.charge(old.user, -old.charged())
+		}
+		e.charge(rec.user, rec.charged())
+		if rec.wake != nil && len(rec.seats) > 0 && (old == nil || old.wake != rec.wake) {
+			e.show.at.deadlines.add(rec.wake, rec.deadline)
+		}
+	}
+	for _, fix := range fixes {
+		e.seat(fix.Seat, fix.SawState, fix.WantState, later[fix.Want.Owner].ifOwned(fix.WantState))
+	}
+}
+
+// ifOwned returns the record for a state that has an owner, and nil for one
+// that has none.
+func (r *record) ifOwned(state seatflow.SeatState) *record {
+	if state.Owned() {
+		return r
+	}
+	return nil
+}
+
+// recount derives everything from what stands in the pages: records list the
+// seats that are their own, and all counts follow.
+func (e *edit) recount() {
+	own := make(map[seatflow.Owner][]seatflow.SeatID)
+	var written counts
+	e.next.pages(func(first int, p *page) {
+		for i := range min(pageSize, e.next.size-first) {
+			written.add(p.states[i], 1)
+			if rec := p.owners[i]; rec != nil {
+				own[rec.owner] = append(own[rec.owner], seatflow.SeatID(first+i+1))
+			}
+		}
+	})
+	var changed []*record
+	for owner, rec := range e.show.owners {
+		if !slices.Equal(rec.seats, own[owner]) {
+			next := *rec
+			next.seats = own[owner]
+			changed = append(changed, &next)
+		}
+	}
+	for _, rec := range changed {
+		e.replace(e.show.owners[rec.owner], rec)
+	}
+	e.next.tally = tally{meant: written, written: written}
+	clear(e.show.users)
+	for _, rec := range e.show.owners {
+		e.next.listed += int32(len(rec.seats))
+		e.next.billed += rec.charged()
+		e.charge(rec.user, rec.charged())
+	}
 }

@@ -8,38 +8,48 @@ import (
 	"seatflow"
 )
 
-// cell is a seat: its state in the upper byte and the slot of its owner's
-// record below. Slot 0 is nobody.
-type cell uint32
+const (
+	pageBits = 5 // seats of a page
+	fanBits  = 5 // pages of a branch
+	pageSize = 1 << pageBits
+	pageMask = pageSize - 1
+	fanMask  = 1<<fanBits - 1
+)
 
-func newCell(state seatflow.SeatState, slot int32) cell { return cell(state)<<24 | cell(slot) }
+// page is a run of seats: their states and whose they are. A page that a root
+// points to is never changed.
+type page struct {
+	states [pageSize]seatflow.SeatState
+	owners [pageSize]*record
+}
 
-func (c cell) state() seatflow.SeatState { return seatflow.SeatState(c >> 24) }
-func (c cell) slot() int32               { return int32(c & 0xffffff) }
+type branch [1 << fanBits]*page
 
 // record is what the view keeps of an order; it is never changed, only
-// replaced. Seats are its own by their cells: the list serves to find them.
+// replaced, and then all its seats point to the new one.
 type record struct {
 	owner    seatflow.Owner
 	user     seatflow.UserID
 	key      seatflow.KeyHash
 	seats    []seatflow.SeatID
 	state    seatflow.SeatState
-	ghost    bool // no record at all, only an owner's name that a seat was forced to have
+	ghost    bool // no record at all, only the owner's name that a test forced upon a seat
 	takenAt  int64
 	deadline int64 // noTime unless held
 	cap      int64
 	wake     *wakeUp // of a held record; not part of the view
 }
 
-// counted reports whether the record's seats count for its user.
-func (r *record) counted() bool { return r.state != seatflow.Blocked && !r.ghost }
-
-// userCount is how many seats a user has in effect.
-type userCount struct {
-	user  seatflow.UserID
-	seats int
+// charged returns how many seats count for the record's user.
+func (r *record) charged() int32 {
+	if r.state == seatflow.Blocked {
+		return 0
+	}
+	return int32(len(r.seats))
 }
+
+// owns reports whether a seat with record r, or none, is the owner's.
+func (r *record) owns(owner seatflow.Owner) bool { return r != nil && r.owner == owner }
 
 // counts is how many seats there are in each state.
 type counts [len(seatflow.States)]int32
@@ -67,17 +77,27 @@ func (c *counts) of(s seatflow.SeatState) int32 { return c[stateIndex[s]] }
 type body struct {
 	generation seatflow.Generation
 	revision   int64
-	size       int // seat ids are 1 … size
+	size       int       // seat ids are 1 … size
+	top        []*branch // the seats, by seat id − 1
 
-	seats   vec[cell]       // by seat id − 1
-	records vec[*record]    // by slot, from 1
-	users   vec[*userCount] // by slot
+	tally
+}
 
-	// Three tallies kept by three different pieces of code, so that each
-	// vouches for the others: what operations meant to do, what was written
-	// into cells, and what records list.
-	meant, written counts
-	listed         int32
+// tally is the counts of a view. Each number is kept by another piece of code
+// than the one it must agree with, so that they vouch for each other.
+type tally struct {
+	meant   counts // what operations meant to do
+	written counts // what stands in the pages
+	listed  int32  // seats in records: as many as are owned
+	billed  int32  // those of them that count for users
+	charged int32  // what users are charged with
+}
+
+// fits reports whether the counts agree; a view whose counts do not is
+// suspect and sells nothing.
+func (t *tally) fits() bool {
+	return t.meant == t.written && t.billed == t.charged &&
+		t.listed == t.meant.of(seatflow.Held)+t.meant.of(seatflow.Sold)+t.meant.of(seatflow.Blocked)
 }
 
 // root is a published body. It is immutable but for the cache.
@@ -86,27 +106,46 @@ type root struct {
 	flat atomic.Pointer[[]seatflow.SeatState] // the states in one piece, once somebody asked
 }
 
-// fits reports whether the counts agree; a view whose counts do not is
-// suspect and sells nothing.
-func (b *body) fits() bool {
-	return b.meant == b.written &&
-		b.listed == b.meant.of(seatflow.Held)+b.meant.of(seatflow.Sold)+b.meant.of(seatflow.Blocked)
+// seat returns a seat's state and record; one that does not exist is NoSeat.
+func (b *body) seat(id seatflow.SeatID) (seatflow.SeatState, *record) {
+	i := int(id) - 1
+	if i < 0 || i >= b.size {
+		return seatflow.NoSeat, nil
+	}
+	p := b.top[i>>(pageBits+fanBits)][i>>pageBits&fanMask]
+	return p.states[i&pageMask], p.owners[i&pageMask]
 }
 
-// seat returns the cell of a seat; one that does not exist is NoSeat.
-func (b *body) seat(id seatflow.SeatID) cell {
-	if id < 1 || int(id) > b.size {
-		return newCell(seatflow.NoSeat, 0)
+// pages calls visit for every page with the index of its first seat.
+func (b *body) pages(visit func(first int, p *page)) {
+	for i, br := range b.top {
+		for j, p := range br {
+			if p != nil {
+				visit((i<<fanBits|j)<<pageBits, p)
+			}
+		}
 	}
-	return b.seats.get(int(id) - 1)
 }
 
-// owner returns the record of a cell, or nil.
-func (b *body) owner(c cell) *record {
-	if c.slot() == 0 {
-		return nil
+// records calls visit for every order that has seats.
+func (b *body) records(visit func(r *record)) {
+	b.pages(func(first int, p *page) {
+		for i, r := range p.owners {
+			if r != nil && !r.ghost && b.first(r) == seatflow.SeatID(first+i+1) {
+				visit(r)
+			}
+		}
+	})
+}
+
+// first returns the first of a record's seats that is its own.
+func (b *body) first(r *record) seatflow.SeatID {
+	for _, id := range r.seats {
+		if _, at := b.seat(id); at == r {
+			return id
+		}
 	}
-	return b.records.get(int(c.slot()))
+	return 0
 }
 
 // states returns the whole house in text form, made once for a root and
@@ -115,14 +154,8 @@ func (r *root) states() []seatflow.SeatState {
 	if flat := r.flat.Load(); flat != nil {
 		return *flat
 	}
-	flat := make([]seatflow.SeatState, (r.size+pageMask)&^pageMask)
-	r.seats.pages(func(first int, p *page[cell]) {
-		out := flat[first : first+pageSize]
-		for i, c := range p {
-			out[i] = c.state()
-		}
-	})
-	flat = flat[:r.size:r.size]
+	flat := make([]seatflow.SeatState, r.size)
+	r.pages(func(first int, p *page) { copy(flat[first:], p.states[:]) })
 	r.flat.Store(&flat)
 	return flat
 }

@@ -35,32 +35,24 @@ func (s *Store) Snapshot(ctx context.Context, ref seatflow.ShowRef, detail seatf
 	}
 	if detail&seatflow.DetailUsers != 0 {
 		snap.Users = make(map[seatflow.UserID]int)
-		r.users.pages(func(_ int, p *page[*userCount]) {
-			for _, u := range p {
-				if u != nil {
-					snap.Users[u.user] = u.seats
-				}
+		r.records(func(rec *record) {
+			if n := rec.charged(); n > 0 {
+				snap.Users[rec.user] += int(n)
 			}
 		})
 	}
 	return snap, nil
 }
 
-// orders lists the records, and the owners by the cells.
+// orders lists the records, and the owners by seat.
 func (b *body) orders() ([]seatflow.OrderRecord, map[seatflow.SeatID]seatflow.Owner) {
 	var orders []seatflow.OrderRecord
-	b.records.pages(func(_ int, p *page[*record]) {
-		for _, r := range p {
-			if r != nil && !r.ghost {
-				orders = append(orders, r.export())
-			}
-		}
-	})
+	b.records(func(r *record) { orders = append(orders, r.export()) })
 	slices.SortFunc(orders, func(a, b seatflow.OrderRecord) int { return compareOwners(a.Owner, b.Owner) })
 	owners := make(map[seatflow.SeatID]seatflow.Owner, b.listed)
-	b.seats.pages(func(first int, p *page[cell]) {
-		for i, c := range p {
-			if r := b.owner(c); r != nil {
+	b.pages(func(first int, p *page) {
+		for i, r := range p.owners {
+			if r != nil {
 				owners[seatflow.SeatID(first+i+1)] = r.owner
 			}
 		}
@@ -80,11 +72,12 @@ func (r *record) export() seatflow.OrderRecord {
 }
 
 // newRecord takes over a record from the port, without its seats.
-func newRecord(o *seatflow.OrderRecord, state seatflow.SeatState) *record {
-	r := &record{owner: o.Owner, user: o.User, key: o.KeyHash, state: state,
+func newRecord(sh *show, o *seatflow.OrderRecord, state seatflow.SeatState) *record {
+	r := record{owner: o.Owner, user: o.User, key: o.KeyHash, state: state,
 		takenAt: fromTime(o.TakenAt), deadline: noTime, cap: fromTime(o.Cap)}
-	if state == seatflow.Held {
-		r.deadline = fromTime(o.Deadline)
+	if state != seatflow.Held {
+		return &r
 	}
-	return r
+	r.deadline = fromTime(o.Deadline)
+	return newHeld(sh, r)
 }

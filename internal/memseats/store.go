@@ -101,30 +101,10 @@ type show struct {
 	mu   sync.Mutex
 	gone bool // taken out of the partition; whoever waited for the lock looks again
 
-	// Where the root's vectors have what; only for writers, under the lock.
-	owners    map[seatflow.Owner]int32
-	users     map[seatflow.UserID]int32
-	freeOwner freeSlots
-	freeUser  freeSlots
+	// What only writers ask for, under the lock.
+	owners map[seatflow.Owner]*record
+	users  map[seatflow.UserID]int32
 }
-
-// freeSlots hands out places in a vector, used ones first.
-type freeSlots struct {
-	used []int32
-	next int32 // the lowest never given, less one
-}
-
-func (f *freeSlots) take() int32 {
-	if n := len(f.used); n > 0 {
-		slot := f.used[n-1]
-		f.used = f.used[:n-1]
-		return slot
-	}
-	f.next++
-	return f.next
-}
-
-func (f *freeSlots) give(slot int32) { f.used = append(f.used, slot) }
 
 // enter refuses what must not begin.
 func (s *Store) enter(ctx context.Context) error {
@@ -268,5 +248,4 @@ func (p *partition) sweep(now int64) {
 func (sh *show) clear() {
 	sh.at.deadlines.exchange(sh.root.Swap(nil), nil)
 	sh.owners, sh.users = nil, nil
-	sh.freeOwner, sh.freeUser = freeSlots{}, freeSlots{}
 }

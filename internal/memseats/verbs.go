@@ -20,7 +20,7 @@ func (s *Store) Extend(ctx context.Context, ref seatflow.ShowRef, owner seatflow
 		return seatflow.ExtendReply{}, err
 	}
 	defer w.show.mu.Unlock()
-	slot, rec := w.show.record(r, owner)
+	rec := w.show.owners[owner]
 	if rec == nil || rec.state != seatflow.Held {
 		return seatflow.ExtendReply{}, nil
 	}
@@ -38,12 +38,12 @@ func (s *Store) Extend(ctx context.Context, ref seatflow.ShowRef, owner seatflow
 	next.deadline = want
 	e := w.show.begin(r, w.now, len(rec.seats))
 	for _, id := range rec.seats {
-		c := r.seat(id)
-		if to, ok := seatflow.Next(seatflow.VerbExtend, c.state(), c.slot() == slot); ok {
-			e.tell(id, c.state(), to)
+		state, at := r.seat(id)
+		if to, ok := seatflow.Next(seatflow.VerbExtend, state, at.owns(owner)); ok {
+			e.tell(id, state, to)
 		}
 	}
-	e.replace(slot, rec, &next)
+	e.replace(rec, &next)
 	e.publish(seatflow.VerbExtend)
 	w.show.at.deadlines.move(next.wake, want)
 	return seatflow.ExtendReply{Extended: true, Deadline: toTime(want)}, nil
@@ -60,20 +60,20 @@ func (s *Store) Sell(ctx context.Context, ref seatflow.ShowRef, owner seatflow.O
 		return seatflow.SellReply{}, err
 	}
 	defer w.show.mu.Unlock()
-	slot, rec := w.show.record(r, owner)
+	rec := w.show.owners[owner]
 	if rec == nil {
 		return seatflow.SellReply{}, nil
 	}
 	var reply seatflow.SellReply
 	var moves []seatflow.SeatID
 	for _, id := range rec.seats {
-		c := r.seat(id)
-		to, ok := seatflow.Next(seatflow.VerbSell, c.state(), c.slot() == slot)
+		state, at := r.seat(id)
+		to, ok := seatflow.Next(seatflow.VerbSell, state, at.owns(owner))
 		if !ok {
 			continue
 		}
 		reply.Sold++
-		if to != c.state() {
+		if to != state {
 			moves = append(moves, id)
 		}
 	}
@@ -83,14 +83,13 @@ func (s *Store) Sell(ctx context.Context, ref seatflow.ShowRef, owner seatflow.O
 	next := *rec
 	next.state, next.deadline, next.wake = seatflow.Sold, noTime, nil
 	e := w.show.begin(r, w.now, len(moves))
+	e.replace(rec, &next)
 	for _, id := range moves {
-		from := r.seat(id).state()
+		from, _ := r.seat(id)
 		to, _ := seatflow.Next(seatflow.VerbSell, from, true)
-		e.seat(id, from, to, slot)
+		e.seat(id, from, to, &next)
 	}
-	e.replace(slot, rec, &next)
 	e.publish(seatflow.VerbSell)
-	w.show.at.deadlines.remove(rec.wake)
 	return reply, nil
 }
 
@@ -126,7 +125,7 @@ func (s *Store) free(ctx context.Context, verb seatflow.Verb, ref seatflow.ShowR
 		return nil, nil, err
 	}
 	defer w.show.mu.Unlock()
-	slot, rec := w.show.record(r, owner)
+	rec := w.show.owners[owner]
 	if rec == nil {
 		return nil, slices.Clone(seats), nil
 	}
@@ -135,8 +134,8 @@ func (s *Store) free(ctx context.Context, verb seatflow.Verb, ref seatflow.ShowR
 		seats = rec.seats
 	}
 	for _, id := range seats {
-		c := r.seat(id)
-		if _, ok := seatflow.Next(verb, c.state(), c.slot() == slot); ok {
+		state, at := r.seat(id)
+		if _, ok := seatflow.Next(verb, state, at.owns(owner)); ok {
 			freed = append(freed, id)
 		} else if listed {
 			refused = append(refused, id)
@@ -149,14 +148,12 @@ func (s *Store) free(ctx context.Context, verb seatflow.Verb, ref seatflow.ShowR
 	next.seats = without(rec.seats, freed)
 	e := w.show.begin(r, w.now, len(freed))
 	for _, id := range freed {
-		from := r.seat(id).state()
+		from, _ := r.seat(id)
 		to, _ := seatflow.Next(verb, from, true)
-		e.seat(id, from, to, 0)
+		e.seat(id, from, to, nil)
 	}
-	e.replace(slot, rec, &next)
-	if rec.counted() {
-		e.count(rec.user, -len(freed))
-	}
+	e.replace(rec, &next)
+	e.charge(rec.user, next.charged()-rec.charged())
 	e.publish(verb)
 	return freed, refused, nil
 }
@@ -191,37 +188,35 @@ func (s *Store) Block(ctx context.Context, ref seatflow.ShowRef, owner seatflow.
 		return seatflow.BlockReply{}, err
 	}
 	defer w.show.mu.Unlock()
-	slot, rec := w.show.record(r, owner)
+	rec := w.show.owners[owner]
 	if rec != nil && rec.state != seatflow.Blocked {
 		return seatflow.BlockReply{Refused: slices.Clone(seats)}, nil
 	}
 	var reply seatflow.BlockReply
 	for _, id := range seats {
-		c := r.seat(id)
-		to, ok := seatflow.Next(seatflow.VerbBlock, c.state(), rec != nil && c.slot() == slot)
+		state, at := r.seat(id)
+		to, ok := seatflow.Next(seatflow.VerbBlock, state, at.owns(owner))
 		switch {
 		case !ok:
 			reply.Refused = append(reply.Refused, id)
-		case to != c.state():
+		case to != state:
 			reply.Changed = append(reply.Changed, id)
 		}
 	}
 	if len(reply.Changed) == 0 {
 		return reply, nil
 	}
-	e := w.show.begin(r, w.now, len(reply.Changed))
-	if rec == nil {
-		slot = e.add(&record{owner: owner, seats: slices.Clone(reply.Changed), state: seatflow.Blocked,
-			takenAt: w.now, deadline: noTime, cap: noTime})
-	} else {
-		next := *rec
-		next.seats = tidy(slices.Concat(rec.seats, reply.Changed))
-		e.replace(slot, rec, &next)
+	next := &record{owner: owner, state: seatflow.Blocked, takenAt: w.now, deadline: noTime, cap: noTime}
+	if rec != nil {
+		*next = *rec
 	}
+	next.seats = tidy(slices.Concat(next.seats, reply.Changed))
+	e := w.show.begin(r, w.now, len(reply.Changed))
+	e.replace(rec, next)
 	for _, id := range reply.Changed {
-		from := r.seat(id).state()
+		from, _ := r.seat(id)
 		to, _ := seatflow.Next(seatflow.VerbBlock, from, false)
-		e.seat(id, from, to, slot)
+		e.seat(id, from, to, next)
 	}
 	e.publish(seatflow.VerbBlock)
 	return reply, nil
