@@ -118,9 +118,11 @@ func (a *API) exportPlan(c *call) error {
 	if err != nil {
 		return err
 	}
-	version, err := c.pathID("version")
-	if err != nil {
-		return err
+	var version int64 // 0: the latest
+	if c.r.PathValue("version") != "0" {
+		if version, err = c.pathID("version"); err != nil {
+			return err
+		}
 	}
 	if version > 1<<31-1 {
 		return &seatflow.Error{Code: seatflow.CodeNotFound}

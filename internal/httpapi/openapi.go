@@ -29,7 +29,7 @@ var pathParam = regexp.MustCompile(`\{(\w+)\}`)
 
 // pathTexts says what the parameters in paths are.
 var pathTexts = map[string]string{
-	"id": "A number from 1", "no": "An order number", "version": "A plan version",
+	"id": "A number from 1", "no": "An order number", "version": "A plan version; 0 is the latest",
 	"ref": "The payment's reference", "provider": "The payment provider's name",
 }
 
