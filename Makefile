@@ -34,12 +34,12 @@ setup: ## Install what the tests need besides Go (Debian packages, npm modules)
 	@scripts/setup.sh
 
 .PHONY: test
-test: setup test-node ## Run every test under the race detector; nothing is skipped
+test: setup ## Run every test under the race detector; nothing is skipped
 	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -race -timeout 30m $(PKG)
 
-.PHONY: test-node
-test-node: setup ## Run the tests of the page's modules and the browser tests
-	@scripts/test-node.sh
+.PHONY: test-page
+test-page: setup ## Run the tests of the page only: its modules in Node, the page in a browser
+	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -count 1 ./internal/web/... ./test/...
 
 .PHONY: race
 race: ## Run the Go tests under the race detector, skipping what is not installed
