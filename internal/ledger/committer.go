@@ -1,0 +1,278 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"seatflow"
+)
+
+// Where an op stands. A caller whose context ends may withdraw an op that
+// still waits; the committer may claim it. Exactly one of them succeeds.
+const (
+	opWaiting int32 = iota
+	opClaimed
+	opWithdrawn
+)
+
+// op is one change that waits for the committer.
+type op struct {
+	// Exactly one of these is set. do must check everything before it writes
+	// anything: what it returns as an error of its own must have written
+	// nothing.
+	insert *seatflow.NewOrder
+	do     func(t *tx) error
+
+	bytes int
+	probe bool // may go through while the ledger is down
+	state atomic.Int32
+	done  chan error
+}
+
+// domainError marks a do's own answer, as against a failure of the database:
+// it concerns this op alone and the batch goes on.
+type domainError struct{ error }
+
+func (e domainError) Unwrap() error { return e.error }
+
+var opPool = sync.Pool{New: func() any { return &op{done: make(chan error, 1)} }}
+
+// committer takes everything that queued while the previous commit ran and
+// commits it as one transaction.
+type committer struct {
+	l *Ledger
+
+	mu      sync.Mutex
+	queue   []*op
+	closing bool
+	wake    chan struct{} // holds one token while the queue may be non-empty
+	stopped chan struct{}
+
+	down atomic.Pointer[downState]
+
+	batches   atomic.Int64
+	committed atomic.Int64
+	nanos     atomic.Int64
+	queued    atomic.Int64
+}
+
+// downState says why the ledger is known not to commit, and when somebody may
+// try it again.
+type downState struct {
+	err   error
+	retry atomic.Int64 // UnixNano
+}
+
+const probeEvery = 250 * time.Millisecond
+
+func newCommitter(l *Ledger) *committer {
+	c := &committer{l: l, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+// mayTry reports whether an op may be queued: always while the ledger is up,
+// and once every probeEvery while it is down.
+func (c *committer) mayTry() error {
+	d := c.down.Load()
+	if d == nil {
+		return nil
+	}
+	now := time.Now().UnixNano()
+	if at := d.retry.Load(); now >= at && d.retry.CompareAndSwap(at, now+int64(probeEvery)) {
+		return nil
+	}
+	return fmt.Errorf("%w: the ledger is down: %w", seatflow.ErrNotCommitted, d.err)
+}
+
+// submit queues an op and waits for its outcome. When the context ends while
+// the op waits, it is withdrawn; once it is claimed the caller waits for the
+// commit, unless its deadline passes: then the outcome is unknown to it.
+// reusable reports whether nobody else refers to the op any more.
+func (c *committer) submit(ctx context.Context, o *op) (err error, reusable bool) {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", seatflow.ErrNotCommitted, err), true
+	}
+	if err := c.mayTry(); err != nil {
+		return err, true
+	}
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		return fmt.Errorf("%w: the ledger is closed", seatflow.ErrNotCommitted), true
+	}
+	if len(c.queue) >= c.l.opts.QueueMax {
+		c.mu.Unlock()
+		return fmt.Errorf("%w: the queue is full", seatflow.ErrNotCommitted), true
+	}
+	c.queue = append(c.queue, o)
+	c.mu.Unlock()
+	c.queued.Add(1)
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+
+	if ctx.Done() == nil {
+		return <-o.done, true
+	}
+	select {
+	case err := <-o.done:
+		return err, true
+	case <-ctx.Done():
+	}
+	if o.state.CompareAndSwap(opWaiting, opWithdrawn) {
+		return fmt.Errorf("%w: %w", seatflow.ErrNotCommitted, ctx.Err()), false
+	}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return <-o.done, true // about to commit: the answer is near and certain
+	}
+	select {
+	case err := <-o.done:
+		return err, true
+	default:
+		return fmt.Errorf("%w: %w", seatflow.ErrUnknownCommit, ctx.Err()), false
+	}
+}
+
+// close stops accepting, commits what was accepted and waits for that.
+func (c *committer) close() {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+	<-c.stopped
+}
+
+func (c *committer) run() {
+	defer close(c.stopped)
+	var taken, batch []*op
+	for {
+		c.mu.Lock()
+		taken, c.queue = c.queue, taken[:0]
+		closing := c.closing
+		c.mu.Unlock()
+		if len(taken) == 0 {
+			if closing {
+				return
+			}
+			<-c.wake
+			continue
+		}
+		c.queued.Add(-int64(len(taken)))
+		for rest := taken; len(rest) > 0; {
+			var n int
+			batch, n = c.claim(batch[:0], rest)
+			rest = rest[n:]
+			if len(batch) > 0 {
+				c.commit(batch)
+			}
+		}
+		clear(taken)
+		clear(batch[:cap(batch)])
+	}
+}
+
+// claim takes ops from the front of the queue up to a batch's bounds, leaving
+// out those that were withdrawn, and says how many it has dealt with.
+func (c *committer) claim(batch, queue []*op) ([]*op, int) {
+	bytes := 0
+	for i, o := range queue {
+		if len(batch) > 0 && (len(batch) >= c.l.opts.BatchMax || bytes+o.bytes > c.l.opts.BatchBytes) {
+			return batch, i
+		}
+		if o.state.CompareAndSwap(opWaiting, opClaimed) {
+			batch = append(batch, o)
+			bytes += o.bytes
+		}
+	}
+	return batch, len(queue)
+}
+
+// commit carries a batch through to an answer for each of its ops.
+func (c *committer) commit(batch []*op) {
+	start := time.Now()
+	errs := make([]error, len(batch))
+	err := c.l.write(batch, errs, false)
+	if errors.Is(err, errDuplicate) {
+		// Some row met a key. Look before each insert, so that it fails alone.
+		clear(errs)
+		err = c.l.write(batch, errs, true)
+	}
+	if err != nil && !errors.Is(err, seatflow.ErrUnknownCommit) && len(batch) > 1 {
+		// One op may have spoilt it for all: each on its own. If the database
+		// is down, the first will say so for the rest.
+		clear(errs)
+		c.alone(batch, errs)
+	} else {
+		c.note(err)
+		if err != nil {
+			for i := range errs {
+				errs[i] = err
+			}
+		}
+	}
+	took := time.Since(start)
+	c.batches.Add(1)
+	c.committed.Add(int64(len(batch)))
+	c.nanos.Add(int64(took))
+	if f := c.l.opts.OnCommit; f != nil {
+		f(len(batch), took)
+	}
+	for i, o := range batch {
+		o.done <- errs[i]
+	}
+}
+
+func (c *committer) alone(batch []*op, errs []error) {
+	failed := 0
+	for i := range batch {
+		err := c.l.write(batch[i:i+1], errs[i:i+1], true)
+		if err != nil {
+			errs[i] = err
+			if failed++; failed == 3 && failed == i+1 { // nothing works: spare the rest
+				for j := i + 1; j < len(batch); j++ {
+					errs[j] = err
+				}
+				if errors.Is(err, seatflow.ErrUnknownCommit) {
+					for j := i + 1; j < len(batch); j++ {
+						errs[j] = fmt.Errorf("%w: not tried after %v", seatflow.ErrNotCommitted, err)
+					}
+				}
+				c.note(err)
+				return
+			}
+			continue
+		}
+	}
+	if failed == len(batch) {
+		c.note(errs[len(batch)-1])
+	} else {
+		c.note(nil)
+	}
+}
+
+// note remembers whether the last transaction worked.
+func (c *committer) note(err error) {
+	was := c.down.Load()
+	if err == nil || !errors.Is(err, seatflow.ErrUnknownCommit) && !c.l.dialect.isDown(err) {
+		if was != nil && err == nil {
+			c.down.Store(nil)
+			c.l.opts.Log.Info("ledger commits again")
+		}
+		return
+	}
+	d := &downState{err: err}
+	d.retry.Store(time.Now().Add(probeEvery).UnixNano())
+	c.down.Store(d)
+	if was == nil {
+		c.l.opts.Log.Error("ledger does not commit", "error", err)
+	}
+}

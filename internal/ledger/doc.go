@@ -1,0 +1,2 @@
+// Package ledger keeps the facts in SQL.
+package ledger
