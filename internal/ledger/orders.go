@@ -228,7 +228,8 @@ func (l *Ledger) VoidOrder(ctx context.Context, no seatflow.OrderNo, show seatfl
 			string(no), int64(show), micros(now), micros(now), string(o.Kind), string(o.State), string(o.Device)); err != nil {
 			return seatflow.Order{}, err
 		}
-		return o, l.event(t, &o, "", seatflow.EventVoided, nil, actor)
+		err = l.event(t, &o, "", seatflow.EventVoided, nil, actor)
+		return o, err
 	})
 }
 
@@ -251,7 +252,8 @@ func (l *Ledger) StartPayment(ctx context.Context, c seatflow.OrderChange, exten
 			return o, nil
 		}
 		o.Deadline, o.Extended = to, true
-		return o, l.move(t, &o, o.State, seatflow.EventExtended, nil, c.Actor)
+		err = l.move(t, &o, o.State, seatflow.EventExtended, nil, c.Actor)
+		return o, err
 	})
 }
 
@@ -276,7 +278,8 @@ func (l *Ledger) ExtendOrder(ctx context.Context, c seatflow.OrderChange, seen, 
 			return o, wrongState(&o)
 		}
 		o.Deadline, o.Extended = to, true
-		return o, l.move(t, &o, o.State, seatflow.EventExtended, nil, c.Actor)
+		err = l.move(t, &o, o.State, seatflow.EventExtended, nil, c.Actor)
+		return o, err
 	})
 }
 
@@ -289,11 +292,13 @@ func (l *Ledger) CancelOrder(ctx context.Context, c seatflow.OrderChange) (seatf
 		}
 		switch {
 		case o.Kind == seatflow.KindSale && o.State == seatflow.OrderCancelled:
-			return o, l.move(t, &o, o.State, seatflow.EventCancelRepeated, nil, c.Actor)
+			err = l.move(t, &o, o.State, seatflow.EventCancelRepeated, nil, c.Actor)
+			return o, err
 		case o.State != seatflow.OrderPending:
 			return o, wrongState(&o)
 		}
-		return o, l.end(t, &o, seatflow.OrderCancelled, seatflow.EventCancelled, c.Actor)
+		err = l.end(t, &o, seatflow.OrderCancelled, seatflow.EventCancelled, c.Actor)
+		return o, err
 	})
 }
 
@@ -307,7 +312,8 @@ func (l *Ledger) ExpireOrder(ctx context.Context, c seatflow.OrderChange, seen t
 		if o.State != seatflow.OrderPending || !o.Deadline.Equal(stored(seen)) {
 			return o, wrongState(&o)
 		}
-		return o, l.end(t, &o, seatflow.OrderExpired, seatflow.EventExpired, c.Actor)
+		err = l.end(t, &o, seatflow.OrderExpired, seatflow.EventExpired, c.Actor)
+		return o, err
 	})
 }
 
@@ -344,7 +350,8 @@ func (l *Ledger) UnblockSeats(ctx context.Context, c seatflow.OrderChange, seats
 		if len(o.Seats()) == 0 {
 			o.State = seatflow.OrderCancelled
 		}
-		return o, l.move(t, &o, from, seatflow.EventUnblocked, given, c.Actor)
+		err = l.move(t, &o, from, seatflow.EventUnblocked, given, c.Actor)
+		return o, err
 	})
 }
 

@@ -235,5 +235,8 @@ func (l *Ledger) Plan(ctx context.Context, hall seatflow.HallID, version seatflo
 	if len(p.Source) == 0 {
 		p.Source = nil
 	}
-	return p, decodePlan(document, p)
+	if err := decodePlan(document, p); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
