@@ -26,6 +26,7 @@ var common = []string{"github.com/go-json-experiment/json", "golang.org/x/sync"}
 // testModules may be imported by any test.
 var testModules = []string{
 	"github.com/google/go-cmp", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/anishathalye/porcupine",
+	"github.com/oklog/ulid/v2",
 }
 
 // testRooms may be imported by any test, and by nothing else.
