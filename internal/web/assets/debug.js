@@ -4,32 +4,36 @@ import { statusName } from './store.js';
 
 /** Publishes the accessor; get() returns the page's present parts. */
 export function debug(get) {
+  const page = () => get().page;
   const seat = (id) => {
-    const { page, store, label } = get();
-    const i = page?.house.at(id) ?? -1;
+    const { store, label } = get();
+    const p = page();
+    const i = p?.house.at(id) ?? -1;
     if (i < 0) return null;
-    const { x, y } = page.map.place(i);
+    const { x, y } = p.map.place(i);
     return {
       id, x, y, label: label(i), state: statusName(store.state(id)),
-      own: page.purchase.own.has(i), selected: page.purchase.selected.has(i),
-      row: page.house.row[i], number: page.house.number[i], zone: page.house.zoneName(i),
-      sizePx: page.house.r[i] * page.map.cam.scale,
+      own: p.purchase.own.has(i), selected: p.purchase.selected.has(i),
+      row: p.house.row[i], number: p.house.number[i], zone: p.house.zoneName(i),
+      sizePx: p.house.r[i] * p.map.cam.scale,
     };
   };
+  const ids = (set) => [...(set ?? [])].map((i) => page().house.ids[i]);
+  // Everything is null or empty until the house is open.
   const api = {
     seat,
-    get ready() { return !!get().page?.map && get().store.ready; },
+    get ready() { return !!page()?.map && get().store.ready; },
     get revision() { return get().store.revisionText; },
     get counts() { return { ...get().store.counts }; },
-    get level() { return get().page.map.level; },
-    get scale() { return get().page.map.cam.scale; },
-    get frames() { return get().page.map.frames; },
-    get paintMs() { return get().page.map.layerMs; },
-    get seats() { return get().page.house.n; },
-    get order() { return structuredClone(get().page.purchase.order); },
-    get selected() { const { page } = get(); return [...page.purchase.selected].map((i) => page.house.ids[i]); },
-    get own() { const { page } = get(); return [...page.purchase.own].map((i) => page.house.ids[i]); },
-    get focused() { const { page } = get(); return page.map.focused < 0 ? null : page.house.ids[page.map.focused]; },
+    get level() { return page()?.map.level ?? null; },
+    get scale() { return page()?.map.cam.scale ?? 0; },
+    get frames() { return page()?.map.frames ?? 0; },
+    get paintMs() { return page()?.map.layerMs ?? 0; },
+    get seats() { return page()?.house.n ?? 0; },
+    get order() { return structuredClone(page()?.purchase.order ?? null); },
+    get selected() { return ids(page()?.purchase.selected); },
+    get own() { return ids(page()?.purchase.own); },
+    get focused() { const i = page()?.map.focused ?? -1; return i < 0 ? null : page().house.ids[i]; },
   };
   Object.defineProperty(window, 'seatflow', { value: Object.freeze(api) });
 }
