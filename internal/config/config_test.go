@@ -202,7 +202,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestReservedVariablesAreLeftAlone(t *testing.T) {
-	env := []string{"SEATFLOW_REQUIRE_BACKENDS=1", "SEATFLOW_TEST_KILL=insert", "SEATFLOW_TOKEN=x", "SEATFLOW_URL=y"}
+	env := []string{"SEATFLOW_REQUIRE_BACKENDS=1", "SEATFLOW_TEST_KILL=insert", "SEATFLOW_ADMIN_TOKEN=x", "SEATFLOW_URL=y"}
 	if _, err := Load("", env, nil); err != nil {
 		t.Error(err)
 	}
@@ -254,6 +254,11 @@ func TestReferenceIsCurrent(t *testing.T) {
 	old, tail, ok2 := strings.Cut(rest, refEnd)
 	if !ok1 || !ok2 {
 		t.Fatalf("%s lacks the markers around the table", name)
+	}
+	for name, why := range Reserved {
+		if row := "| `" + name + "` | " + why + " |\n"; !strings.Contains(tail, row) {
+			t.Errorf("the reference lacks the row %s", row)
+		}
 	}
 	if old == Reference() {
 		return

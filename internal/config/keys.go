@@ -43,9 +43,9 @@ const Prefix = "SEATFLOW_"
 // server, each with the reason why it may stand in the environment.
 var Reserved = map[string]string{
 	"SEATFLOW_CONFIG":           "path of the file, when no --config is given",
-	"SEATFLOW_REQUIRE_BACKENDS": "tests fail instead of skipping when a service they need is missing",
-	"SEATFLOW_TOKEN":            "token that the client commands send",
-	"SEATFLOW_URL":              "server that the client commands talk to",
+	"SEATFLOW_REQUIRE_BACKENDS": "tests fail instead of skipping when a program that they need is missing",
+	"SEATFLOW_URL":              "the server that the browser tests use; set by the test that starts it",
+	"SEATFLOW_ADMIN_TOKEN":      "the browser tests' token on it",
 }
 
 // ReservedPrefix begins variables of the tests, which the server ignores.
