@@ -14,8 +14,12 @@ import (
 	"seatflow/internal/verify"
 )
 
-// demoHold is short enough that an abandoned hold comes back while one looks.
-const demoHold = 90 * time.Second
+// demoHold is short enough that an abandoned hold comes back while one looks;
+// when everything is to be sold, nobody waits for it long.
+const (
+	demoHold        = 90 * time.Second
+	demoHoldSoldOut = 15 * time.Second
+)
 
 // DemoOptions say what a demo shows.
 type DemoOptions struct {
@@ -46,10 +50,21 @@ func (a *App) Demo(ctx context.Context, o DemoOptions) error {
 	fmt.Fprintf(o.Out, "\nA crowd of %d comes in: they hold, pay, abandon, cancel and collide. Ctrl-C ends it.\n\n", o.Buyers)
 
 	began := time.Now()
+	var last loadgen.Counters
+	quiet := false
 	crowd, err := loadgen.NewCrowd(loadgen.CrowdOptions{
 		URL: a.url, Shows: ids, Buyers: o.Buyers, Rate: o.Rate, Pace: o.Pace, Seed: o.Seed, Acks: o.Acks,
 		UntilSoldOut: o.UntilSoldOut, Every: 2 * time.Second,
 		Report: func(c loadgen.Counters) {
+			if c.Seats == last.Seats && c.SeatsPaid == last.SeatsPaid && o.UntilSoldOut && !quiet {
+				quiet = true
+				fmt.Fprintf(o.Out, "%5.0fs  … every other seat is held; waiting for abandoned holds to run out\n", time.Since(began).Seconds())
+				return
+			}
+			if c == last {
+				return
+			}
+			last, quiet = c, false
 			fmt.Fprintf(o.Out, "%5.0fs  %s seats sold in %s orders · %s collisions · %s cancelled · %s abandoned · %s cards declined · %s errors\n",
 				time.Since(began).Seconds(), comma(int(c.SeatsPaid)), comma(int(c.Paid)), comma(int(c.Collisions)),
 				comma(int(c.Cancelled)), comma(int(c.Abandoned)), comma(int(c.Declined)), comma(int(c.Errors)))
@@ -112,6 +127,10 @@ func (a *App) demoShows(ctx context.Context, o DemoOptions) ([]*seatflow.House, 
 	if err != nil {
 		return nil, err
 	}
+	hold := demoHold
+	if o.UntilSoldOut {
+		hold = demoHoldSoldOut
+	}
 	y, m, d := now.In(zone).Date()
 	shows := make([]*seatflow.House, 0, 3)
 	for i, title := range []string{"Opening night", "Matinee", "Late show"} {
@@ -120,7 +139,7 @@ func (a *App) demoShows(ctx context.Context, o DemoOptions) ([]*seatflow.House, 
 		show, err := a.catalog.CreateShow(ctx, seatflow.Show{
 			Hall: hall.ID, PlanVersion: plan.Version, Title: title, Starts: starts, Ends: starts.Add(150 * time.Minute),
 			SaleFrom: now.Add(-time.Minute), SaleUntil: starts, Currency: "EUR", Prices: prices,
-			LimitPerUser: a.cfg.Limits.SeatsPerUser, HoldFor: demoHold, HoldCap: 2 * demoHold,
+			LimitPerUser: a.cfg.Limits.SeatsPerUser, HoldFor: hold, HoldCap: 2 * hold,
 			ExtendBy: seatflow.DefaultExtendBy, Status: seatflow.ShowPublished,
 		})
 		if err != nil {
