@@ -62,17 +62,17 @@ func NewMetrics() *Metrics {
 		"created", "replayed", "taken", "over_limit", "not_on_sale", "no_show", "no_seat", "key_reused",
 		"in_flight", "busy", "not_ready", "invalid", "error")
 	m.Holds = outcomes("seatflow_holds_total", "outcome", "Holds at the seat store, by reply.",
-		"held", "repeat", "yours", "busy", "taken", "over_limit", "not_ready", "unknown", "error")
+		"held", "yours", "busy", "taken", "over_limit", "not_ready", "unknown")
 	m.Transitions = outcomes("seatflow_order_transitions_total", "to", "Edges that orders took, by the state reached.",
 		"pending", "paid", "cancelled", "expired", "refunded", "void", "blocked")
 	m.Payments = outcomes("seatflow_payments_total", "ending", "Payment callbacks, by ending.",
-		"paid", "reseated", "refund", "unknown", "none", "repeat", "rejected")
+		"paid", "reseated", "refund", "unknown", "none", "repeat")
 	m.Settled = outcomes("seatflow_guardian_settled_total", "as", "Due holds, by what the guardian did.",
-		"expired", "postponed", "released", "sold", "voided", "raced", "left", "error")
+		"expired", "postponed", "released", "sold", "voided", "raced", "left")
 	m.Compensations = outcomes("seatflow_compensations_total", "after", "Holds given back because a later step failed.",
 		"conflict", "not_committed", "unknown", "stale", "void", "voided", "key_used", "no_show", "error")
 	m.Rebuilds = outcomes("seatflow_view_rebuilds_total", "outcome", "Views rebuilt from the facts.",
-		"installed", "stale", "error")
+		"installed", "stale")
 	m.StreamsEnded = outcomes("seatflow_event_streams_ended_total", "why", "Event streams that ended, by reason.",
 		"client", "slow", "shutdown", "error")
 
