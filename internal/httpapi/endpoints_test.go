@@ -300,6 +300,7 @@ func TestAdmin(t *testing.T) {
 	if got := s.do("GET /api/v1/admin/halls/7/plans/2", "", "staff").is(200).Body.String(); got != `{"name":"x"}` {
 		t.Errorf("export %s", got)
 	}
+	s.do("GET /api/v1/admin/halls/7/plans/0", "", "staff").is(200)
 	s.do("GET /api/v1/admin/halls/7/plans/3", "", "staff").is(404)
 	s.do("GET /api/v1/admin/halls/7/plans/99999999999", "", "staff").is(404)
 

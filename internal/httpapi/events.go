@@ -61,6 +61,14 @@ func (a *API) events(c *call) error {
 	if err != nil {
 		return err
 	}
+	if c.r.Method == http.MethodHead { // which would never end
+		if _, err := a.opt.Catalog.House(c.ctx, show); err != nil {
+			return noShow(err)
+		}
+		c.w.Header()["Content-Type"] = eventStreamValue
+		c.status = http.StatusOK
+		return nil
+	}
 	address := a.opt.Address(c.r)
 	if !a.streams.enter(address, a.opt.StreamsPerAddress, a.opt.StreamsMost) {
 		return &seatflow.Error{Code: seatflow.CodeRateLimited, Reason: reasonStreams, RetryAfter: 5 * time.Second}

@@ -264,7 +264,7 @@ func (f fakeCatalog) Hall(_ context.Context, id seatflow.HallID) (seatflow.Hall,
 }
 
 func (f fakeCatalog) Plan(_ context.Context, hall seatflow.HallID, v seatflow.PlanVersion) (*seatflow.Plan, error) {
-	if hall != 7 || v != 2 {
+	if hall != 7 || v != 2 && v != 0 { // 0: the latest
 		return nil, seatflow.ErrNotFound
 	}
 	return f.house.Plan, nil
@@ -536,4 +536,12 @@ func (s *server) send(r *http.Request) *answer {
 	w := httptest.NewRecorder()
 	s.api.ServeHTTP(w, r)
 	return &answer{w, s.t, r.Method + " " + r.URL.Path}
+}
+
+// hangingBooking answers when the request's time is over.
+type hangingBooking struct{ Booking }
+
+func (hangingBooking) Create(ctx context.Context, _ booking.CreateRequest) (booking.Created, error) {
+	<-ctx.Done()
+	return booking.Created{}, fmt.Errorf("hold: %w", ctx.Err())
 }

@@ -163,9 +163,9 @@ type CreateShow struct {
 	Currency       string           `json:"currency"`
 	Prices         map[string]int64 `json:"prices"`
 	LimitPerUser   *int             `json:"limitPerUser,omitzero" minimum:"0" doc:"Absent: 6; 0: none"`
-	HoldSeconds    int64            `json:"holdSeconds,omitzero" doc:"Absent: 900"`
-	HoldCapSeconds int64            `json:"holdCapSeconds,omitzero" doc:"Absent: 1800"`
-	ExtendSeconds  *int64           `json:"extendSeconds,omitzero" doc:"Absent: 300"`
+	HoldSeconds    int64            `json:"holdSeconds,omitzero" doc:"Absent or 0: 900"`
+	HoldCapSeconds int64            `json:"holdCapSeconds,omitzero" doc:"Absent or 0: 1800"`
+	ExtendSeconds  *int64           `json:"extendSeconds,omitzero" doc:"Absent or 0: 300"`
 }
 
 // UpdateShow is what may change of a show; absent members stay.
