@@ -248,7 +248,8 @@ func (m *Model) Extend(ctx context.Context, ref seatflow.ShowRef, owner seatflow
 	}
 	if deadline.After(o.Deadline) {
 		o.Deadline, f.show.wakeAt[owner] = deadline, deadline
-		m.set(f, seatflow.VerbExtend, all(o.Seats, seatflow.Held), owner)
+		held := slices.DeleteFunc(slices.Clone(o.Seats), func(id seatflow.SeatID) bool { return f.show.state(id) != seatflow.Held })
+		m.set(f, seatflow.VerbExtend, all(held, seatflow.Held), owner)
 	}
 	return seatflow.ExtendReply{Extended: true, Deadline: o.Deadline}, nil
 }

@@ -20,3 +20,14 @@ func factory(kept int) conformance.SeatFactory {
 }
 
 func TestConformance(t *testing.T) { conformance.SeatStore(t, factory(0)) }
+
+func TestDifferential(t *testing.T) {
+	model := func(t conformance.TB) conformance.Seats {
+		clock := testkit.NewFakeClock(time.Date(2026, 5, 1, 18, 0, 0, 0, time.UTC))
+		return conformance.Seats{Store: conformance.NewModel(clock), Now: clock.Now,
+			Advance: func(d time.Duration) { clock.Advance(d) }}
+	}
+	for seed := range uint64(20) {
+		conformance.Differential(t, factory(0), model, seed, 500)
+	}
+}

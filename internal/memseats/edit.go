@@ -71,23 +71,30 @@ func (e *edit) force(id seatflow.SeatID, to seatflow.SeatState, rec *record) {
 	p.states[i&pageMask], p.owners[i&pageMask] = to, rec
 }
 
-// replace puts a record in the place of an owner's earlier one (nil: none)
-// and points the seats that it keeps to it. A record without seats goes, and
-// its wake-up with it.
+// replace puts a record in the place of an owner's earlier one (nil: none),
+// points the seats that it keeps to it and charges the user. A record without
+// seats goes, and its wake-up with it.
 func (e *edit) replace(old, rec *record) {
+	e.next.listed += int32(len(rec.seats))
+	e.next.billed += rec.charged()
+	change := rec.charged()
 	if old != nil {
 		e.next.listed -= int32(len(old.seats))
 		e.next.billed -= old.charged()
+		if old.user == rec.user {
+			change -= old.charged()
+		} else {
+			e.charge(old.user, -old.charged())
+		}
 		if old.wake != nil && (old.wake != rec.wake || len(rec.seats) == 0) {
 			e.show.at.deadlines.remove(old.wake)
 		}
 	}
+	e.charge(rec.user, change)
 	if len(rec.seats) == 0 {
 		delete(e.show.owners, rec.owner)
 		return
 	}
-	e.next.listed += int32(len(rec.seats))
-	e.next.billed += rec.charged()
 	e.show.owners[rec.owner] = rec
 	if old == nil {
 		return

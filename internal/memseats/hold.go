@@ -109,7 +109,6 @@ func (sh *show) hold(r *root, req *seatflow.HoldRequest, now int64) seatflow.Hol
 		to, _ := seatflow.Next(seatflow.VerbHold, from, false)
 		e.seat(id, from, to, rec)
 	}
-	e.charge(rec.user, rec.charged())
 	e.publish(seatflow.VerbHold)
 	sh.at.deadlines.add(rec.wake, rec.deadline)
 	return e.next.reply(rec.held(false))

@@ -139,10 +139,6 @@ func (e *edit) repair(fixes []*seatflow.SeatRepair) {
 	for _, rec := range order {
 		old := e.show.owners[rec.owner]
 		e.replace(old, rec)
-		if old != nil {
-			e.charge(old.user, -old.charged())
-		}
-		e.charge(rec.user, rec.charged())
 		if rec.wake != nil && len(rec.seats) > 0 && (old == nil || old.wake != rec.wake) {
 			e.show.at.deadlines.add(rec.wake, rec.deadline)
 		}

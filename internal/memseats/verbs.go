@@ -153,7 +153,6 @@ func (s *Store) free(ctx context.Context, verb seatflow.Verb, ref seatflow.ShowR
 		e.seat(id, from, to, nil)
 	}
 	e.replace(rec, &next)
-	e.charge(rec.user, next.charged()-rec.charged())
 	e.publish(verb)
 	return freed, refused, nil
 }
