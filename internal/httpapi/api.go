@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -13,10 +12,11 @@ import (
 
 // API is the HTTP transport. It is safe for concurrent use.
 type API struct {
-	opt    Options
-	mux    *http.ServeMux
-	routes []*route // documented ones, in the document's order
-	create *route   // POST /api/v1/orders, which is found without the mux
+	opt     Options
+	mux     *http.ServeMux
+	routes  []*route // documented ones, in the document's order
+	create  *route   // POST /api/v1/orders; it and seatMap are found without the mux
+	seatMap *route   // GET /api/v1/shows/{id}/seats
 
 	langs    languageCache
 	fullMaps fullMaps
@@ -26,8 +26,14 @@ type API struct {
 	spec     entity
 }
 
-// createPath is the hot path's.
-const createPath = "/api/v1/orders"
+// The paths of the hot routes.
+const (
+	createPath = "/api/v1/orders"
+	seatsPath  = showsPrefix + "{id}" + seatsSuffix
+
+	showsPrefix = "/api/v1/shows/"
+	seatsSuffix = "/seats"
+)
 
 // New returns the handler of everything that the server answers.
 func New(opt Options) (http.Handler, error) {
@@ -59,12 +65,15 @@ func build(opt Options) (*API, error) {
 		if rt.method == http.MethodGet {
 			methods[rt.path] = append(methods[rt.path], http.MethodHead)
 		}
-		if rt.method == http.MethodPost && rt.path == createPath {
+		switch {
+		case rt.method == http.MethodPost && rt.path == createPath:
 			a.create = rt
+		case rt.method == http.MethodGet && rt.path == seatsPath:
+			a.seatMap = rt
 		}
 	}
-	if a.create == nil {
-		return nil, fmt.Errorf("httpapi: no route for POST %s", createPath)
+	if a.create == nil || a.seatMap == nil {
+		return nil, errors.New("httpapi: a hot route is not in the list")
 	}
 	for path, allowed := range methods {
 		slices.Sort(allowed)
@@ -91,11 +100,34 @@ func (a *API) register(rt *route) {
 
 // ServeHTTP implements [http.Handler].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPost && r.URL.Path == createPath {
-		a.create.ServeHTTP(w, r)
-		return
+	// The two hot routes need no search. Whatever is not exactly theirs is the
+	// mux's.
+	switch path := r.URL.Path; r.Method {
+	case http.MethodPost:
+		if path == createPath {
+			a.create.ServeHTTP(w, r)
+			return
+		}
+	case http.MethodGet:
+		if id, ok := between(path, showsPrefix, seatsSuffix); ok {
+			a.seatMap.serve(w, r, id)
+			return
+		}
 	}
 	a.mux.ServeHTTP(w, r)
+}
+
+// between returns the id that stands between two parts of a path.
+func between(path, prefix, suffix string) (id string, ok bool) {
+	rest, ok := strings.CutPrefix(path, prefix)
+	if !ok {
+		return "", false
+	}
+	if id, ok = strings.CutSuffix(rest, suffix); !ok {
+		return "", false
+	}
+	_, ok = parseID(id)
+	return id, ok
 }
 
 func isNil(v any) bool {

@@ -42,7 +42,8 @@ type call struct {
 	who    auth.Principal
 	trace  string
 	span   string
-	status int // 0 until something was written
+	param  string // the id in the path, if it was not the mux that found the route
+	status int    // 0 until something was written
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
@@ -67,24 +68,28 @@ var (
 
 // ServeHTTP runs a request: trace, headers, deadline, access, handler; then
 // the error, if there is one, the log line and the counters.
-func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.serve(w, r, "") }
+
+// serve is ServeHTTP for a request whose parameter in the path was found
+// without the mux; "" when there is none.
+func (rt *route) serve(w http.ResponseWriter, r *http.Request, param string) {
 	start := time.Now()
 	rt.meter.Begin()
 	c := calls.Get().(*call)
-	c.api, c.route, c.w, c.r, c.ctx, c.status = rt.api, rt, w, r, r.Context(), 0
+	c.api, c.route, c.w, c.r, c.ctx, c.param, c.status = rt.api, rt, w, r, r.Context(), param, 0
+	if rt.during > 0 {
+		d := withDeadline(c.ctx, start.Add(rt.during))
+		defer d.end()
+		c.ctx = d
+	}
 	c.trace, c.span = telemetry.TraceFrom(r)
 	c.ctx = telemetry.WithTrace(c.ctx, c.trace, c.span) // from here on log lines name the request
 	c.headers()
-	if rt.during > 0 {
-		ctx, cancel := context.WithTimeout(c.ctx, rt.during)
-		defer cancel()
-		c.ctx = ctx
-		if rt.during > rt.api.opt.Timeout {
-			// The server's own time limits are for usual requests.
-			rc := http.NewResponseController(w)
-			_ = rc.SetReadDeadline(start.Add(rt.during))
-			_ = rc.SetWriteDeadline(start.Add(rt.during + rt.api.opt.Timeout))
-		}
+	if rt.during > rt.api.opt.Timeout {
+		// The server's own time limits are for usual requests.
+		rc := http.NewResponseController(w)
+		_ = rc.SetReadDeadline(start.Add(rt.during))
+		_ = rc.SetWriteDeadline(start.Add(rt.during + rt.api.opt.Timeout))
 	}
 	defer c.end(start)
 	if err := c.run(); err != nil {
@@ -92,19 +97,20 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// headers sets what every answer carries.
+// headers sets what every answer carries. A caller that traces gets the span
+// that served it; everybody gets the trace id. The policy on referrers is for
+// what has links, so only pages have it (see pass and asset).
 func (c *call) headers() {
 	h := c.w.Header()
 	h["Content-Security-Policy"] = policyValue
 	h["X-Content-Type-Options"] = nosniffValue
-	h["Referrer-Policy"] = referrerValue
+	h["X-Trace-Id"] = []string{c.trace}
 	if c.api.opt.HTTPS || c.r.TLS != nil {
 		h["Strict-Transport-Security"] = transportValue
 	}
-	ids := [2]string{telemetry.Traceparent(c.trace, c.span), c.trace}
-	values := ids[:]
-	h["Traceparent"] = values[0:1:1]
-	h["X-Trace-Id"] = values[1:2:2]
+	if len(c.r.Header["Traceparent"]) > 0 {
+		h["Traceparent"] = []string{telemetry.Traceparent(c.trace, c.span)}
+	}
 }
 
 func (c *call) run() error {

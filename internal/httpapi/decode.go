@@ -256,7 +256,10 @@ func tooDeep(body []byte) bool {
 // pathID reads an id from the path. One that is not a number from 1 cannot
 // be anything that exists; it is a malformed request all the same.
 func (c *call) pathID(name string) (int64, error) {
-	text := c.r.PathValue(name)
+	text := c.param
+	if text == "" {
+		text = c.r.PathValue(name)
+	}
 	n, ok := parseID(text)
 	if !ok {
 		return 0, invalid(name, "must be a whole number from 1")

@@ -42,6 +42,7 @@ func (c *call) pass(h http.Handler) error {
 	if h == nil {
 		return &seatflow.Error{Code: seatflow.CodeNotFound}
 	}
+	c.w.Header()["Referrer-Policy"] = referrerValue
 	h.ServeHTTP(recorder{c}, c.r)
 	return nil
 }
@@ -56,6 +57,7 @@ func asset(name, contentType string) func(*call) error {
 		}
 		h := c.w.Header()
 		h["Content-Type"] = value
+		h["Referrer-Policy"] = referrerValue
 		h["Cache-Control"] = revalidate
 		c.write(http.StatusOK, body)
 		return nil

@@ -88,7 +88,7 @@ func (a *API) list() []*route {
 			doc: doc{id: "getPlan", tag: tagShows, summary: "Read the geometry of a show's house",
 				text:    "For drawing; changes only with the plan version and the prices. Compressed if accepted.",
 				headers: []param{tagParam}, answer: Plan{}, codes: codes(cInvalid, cNoShow), also: unchanged}},
-		{method: get, path: "/api/v1/shows/{id}/seats", during: usual, handle: a.seats,
+		{method: get, path: seatsPath, during: usual, handle: a.seats,
 			doc: doc{id: "getSeats", tag: tagShows, summary: "Read the seat map",
 				text:  "The compact form has one character a seat. A map is the same for everyone.",
 				query: []param{{name: "form", text: "full when absent", enum: []any{"full", "compact"}}}, headers: []param{tagParam},

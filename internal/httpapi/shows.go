@@ -49,7 +49,6 @@ func (a *API) listShows(c *call) error {
 	for _, h := range houses {
 		out.Shows = append(out.Shows, c.show(h))
 	}
-	c.w.Header()["Cache-Control"] = revalidate
 	return c.reply(http.StatusOK, &out)
 }
 
