@@ -20,8 +20,10 @@ func (m *Model) Rebuild(ctx context.Context, view seatflow.View) error {
 	if err := sh.layOut(view); err != nil {
 		return err
 	}
-	f, err := m.find(ctx, view.Show)
-	if err != nil || f.ended {
+	present := view.Show
+	present.Until = m.now().Add(1) // a refused rebuild moves no lifetime
+	f, err := m.find(ctx, present)
+	if err != nil || !f.now.Before(view.Show.Until) {
 		return err
 	}
 	if view.Generation < 1 || f.show != nil && view.Generation <= f.show.generation {

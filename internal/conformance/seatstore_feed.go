@@ -227,6 +227,10 @@ func changesPositions(t *seatTest) {
 	}
 }
 
+// patience is how long to wait for what comes at once in a store that does as
+// it should.
+const patience = 10 * time.Second
+
 func changesWait(t *seatTest) {
 	ref := t.house(9)
 	type answer struct {
@@ -242,13 +246,13 @@ func changesWait(t *seatTest) {
 		return done
 	}
 	// What is there is given without waiting.
-	got := <-wait(t.Context(), "", time.Hour)
+	got := <-wait(t.Context(), "", patience)
 	t.must(got.err)
 	t.batch(got.batch, "[1/1.0]", false)
 	// Whether they wait already or not, all get what comes.
 	var waiting []<-chan answer
 	for range 5 {
-		waiting = append(waiting, wait(t.Context(), got.batch.Next, time.Hour))
+		waiting = append(waiting, wait(t.Context(), got.batch.Next, patience))
 	}
 	t.hold(seatflow.OutcomeHeld, ask(ref, 1, 1))
 	for _, w := range waiting {
@@ -263,12 +267,12 @@ func changesWait(t *seatTest) {
 	t.batch(a.batch, "[]", false)
 	// Who gives up is told so.
 	ctx, cancel := context.WithCancel(t.Context())
-	w := wait(ctx, a.batch.Next, time.Hour)
+	w := wait(ctx, a.batch.Next, patience)
 	cancel()
 	t.fails("a wait given up", (<-w).err, context.Canceled)
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	t.fails("a wait out of time", (<-wait(ctx, a.batch.Next, time.Hour)).err, context.DeadlineExceeded)
+	t.fails("a wait out of time", (<-wait(ctx, a.batch.Next, patience)).err, context.DeadlineExceeded)
 	t.hold(seatflow.OutcomeHeld, ask(ref, 2, 2))
 	t.batch(t.poll(7, a.batch.Next, 0), "[1/1.2]", false)
 }

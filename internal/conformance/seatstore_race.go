@@ -393,17 +393,12 @@ func raceReaders(t *seatTest) {
 					return
 				default:
 				}
-				at := t.poll(7, seatflow.PositionNow, 0).Next
-				snap := t.snap(ref)
-				if err := checkSnapshot(snap); err != nil || snap.Revision.Before(last) {
-					t.Errorf("snapshot at %s after %s: %v", snap.Revision, last, err)
+				next, err := t.readAndFollow(ref, last)
+				if err != nil {
+					t.Errorf("after %s: %v", last, err)
 					return
 				}
-				last = snap.Revision
-				if err := follow(snap, t.poll(7, at, 0).Changes); err != nil {
-					t.Errorf("from %s: %v", snap.Revision, err)
-					return
-				}
+				last = next
 			}
 		})
 	}
@@ -412,17 +407,35 @@ func raceReaders(t *seatTest) {
 	reading.Wait()
 }
 
-// follow applies to a snapshot the changes that were read from a position
-// before it.
-func follow(snap *seatflow.Snapshot, changes []seatflow.Change) error {
+// readAndFollow takes a position, then a snapshot, which must not be before
+// one that was read earlier, and applies to it the changes from the position.
+func (t *seatTest) readAndFollow(ref seatflow.ShowRef, last seatflow.Revision) (seatflow.Revision, error) {
+	now, err := t.Store.Changes(t.Context(), seatflow.ChangesRequest{Partition: 7, After: seatflow.PositionNow})
+	if err != nil {
+		return last, err
+	}
+	snap, err := t.Store.Snapshot(t.Context(), ref, seatflow.DetailOrders|seatflow.DetailUsers)
+	if err != nil {
+		return last, err
+	}
+	if snap.Revision.Before(last) {
+		return last, fmt.Errorf("snapshot at %s", snap.Revision)
+	}
+	if err := checkSnapshot(snap); err != nil {
+		return last, err
+	}
+	batch, err := t.Store.Changes(t.Context(), seatflow.ChangesRequest{Partition: 7, After: now.Next})
+	if err != nil {
+		return last, err
+	}
 	house := &replica{at: snap.Revision, states: slices.Clone(snap.States)}
-	for _, c := range changes {
+	for _, c := range batch.Changes {
 		if !house.at.Before(c.Revision) {
 			continue // seen
 		}
 		if err := house.apply(c); err != nil {
-			return fmt.Errorf("after %d changes: %w", len(changes), err)
+			return last, fmt.Errorf("on from %s: %w", snap.Revision, err)
 		}
 	}
-	return nil
+	return snap.Revision, nil
 }
