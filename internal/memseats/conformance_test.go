@@ -21,6 +21,9 @@ func factory(kept int) conformance.SeatFactory {
 
 func TestConformance(t *testing.T) { conformance.SeatStore(t, factory(0)) }
 
+// With a log that is soon full.
+func TestConformanceTrimmed(t *testing.T) { conformance.SeatStore(t, factory(16)) }
+
 func TestDifferential(t *testing.T) {
 	model := func(t conformance.TB) conformance.Seats {
 		clock := testkit.NewFakeClock(time.Date(2026, 5, 1, 18, 0, 0, 0, time.UTC))
