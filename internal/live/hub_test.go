@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ func TestMapIsSharedUntilItChanges(t *testing.T) {
 	}
 	s.change(1, seatflow.Sold, 2, 3)
 	b := get()
-	if a == b || b.Revision.String() != "1.1" || string(b.States) != "022000000" || b.ETag != `"1.1"` || b.Show != 1 {
+	if a == b || b.Revision.String() != "1.1" || string(b.States) != "022000000" || !strings.HasPrefix(b.ETag, `"1.1-`) || b.Show != 1 {
 		t.Errorf("got %+v", b)
 	}
 	if string(a.States) != "000000000" {

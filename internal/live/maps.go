@@ -29,7 +29,7 @@ type Map struct {
 	States   []byte // one [seatflow.SeatState] a seat, by seat id − 1
 	Counts   Counts
 	Compact  []byte // the JSON body of the compact form
-	ETag     string // the revision, quoted
+	ETag     string // the revision and the store's identity, quoted: another store may reach the same revision
 
 	identity string // of the store it was read from
 }
@@ -79,7 +79,7 @@ func encodeMap(show seatflow.ShowID, rev seatflow.Revision, identity string, sta
 	b = append(b, `"}`...)
 	return &Map{
 		Show: show, Revision: rev, States: b[from:to:to], Counts: c, Compact: b,
-		ETag: `"` + text + `"`, identity: identity,
+		ETag: `"` + text + "-" + identity[:min(len(identity), 8)] + `"`, identity: identity,
 	}
 }
 
