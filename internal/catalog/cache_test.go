@@ -42,7 +42,7 @@ func TestStaleness(t *testing.T) {
 		if get(t, s, 1) != first || r.reads != 1 {
 			t.Errorf("%d reads within the TTL", r.reads)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		second := get(t, s, 1)
 		if second.Show.Title != "Changed" || first.Show.Title != "Opening night" || r.reads != 2 {
@@ -77,8 +77,10 @@ func TestLedgerDown(t *testing.T) {
 		}
 		time.Sleep(catalog.TTL)
 		synctest.Wait()
-		if get(t, s, 1) != first || get(t, s, 1) != first || r.reads != 2 {
-			t.Errorf("%d reads", r.reads)
+		for range 3 {
+			if get(t, s, 1) != first || r.reads != 2 {
+				t.Errorf("%d reads", r.reads)
+			}
 		}
 		if _, err := s.House(t.Context(), 2); seatflow.CodeOf(err) != seatflow.CodeNotReady || errors.Is(err, seatflow.ErrNotFound) {
 			t.Errorf("error %v", err)

@@ -30,12 +30,10 @@ const (
 )
 
 // tier is one storey of the stands.
-type tier struct {
-	name string
-	rows int
-}
+type tier struct{ rows int }
 
-var tiers = []tier{{"Lower tier", lowerRows}, {"Club level", clubRows}, {"Upper tier", math.MaxInt}}
+// The lower tier, the club level and the upper tier, which takes the rest.
+var tiers = []tier{{lowerRows}, {clubRows}, {math.MaxInt}}
 
 // side is the category group that a section belongs to.
 type side uint8
@@ -188,12 +186,10 @@ func stadium(o GenerateOptions) *Document {
 	d := &Document{
 		Name:  cmp.Or(o.Name, fmt.Sprintf("Stadium, %s seats", group(o.Capacity))),
 		Width: 2 * math.Ceil(half.X), Height: 2 * math.Ceil(half.Y),
-	}
-	for _, c := range []Category{
-		{"Category 1", "#c0504d"}, {"Category 2", "#e39b3b"}, {"Club", "#7a5195"},
-		{"Category 3", "#3f7fbf"}, {"Category 4", "#5aa469"},
-	} {
-		d.Categories = append(d.Categories, c)
+		Categories: []Category{
+			{"Category 1", "#c0504d"}, {"Category 2", "#e39b3b"}, {"Club", "#7a5195"},
+			{"Category 3", "#3f7fbf"}, {"Category 4", "#5aa469"},
+		},
 	}
 	middle := Point{math.Ceil(half.X), math.Ceil(half.Y)}
 	d.Zones = append(d.Zones, field(middle))
