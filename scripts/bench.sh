@@ -10,7 +10,8 @@ case "${1:-}" in
     go run ./bench/system --report docs/benchmarks.md
     ;;
   smoke)
-    go test -run '^$' -bench . -benchtime 1x -timeout 10m ./...
+    go test -run '^$' -bench . -benchtime 1x -timeout 10m ./internal/...
+    go run ./bench/system --smoke
     ;;
   *)
     echo "usage: scripts/bench.sh full|smoke" >&2
