@@ -24,6 +24,8 @@ func (l *Ledger) RecordPayment(ctx context.Context, event seatflow.PaymentEvent,
 		return seatflow.PaymentOutcome{}, errors.New("ledger: a payment event without provider or id")
 	case event.Type == seatflow.PaymentCaptured && event.CaptureID == "":
 		return seatflow.PaymentOutcome{}, fmt.Errorf("ledger: capture event %s without a capture", event.EventID)
+	case event.Amount.Amount < 0:
+		return seatflow.PaymentOutcome{}, fmt.Errorf("ledger: payment event %s of %d", event.EventID, event.Amount.Amount)
 	case event.Type != seatflow.PaymentCaptured && event.Type != seatflow.PaymentFailed:
 		return seatflow.PaymentOutcome{}, fmt.Errorf("ledger: payment event %s of type %q", event.EventID, event.Type)
 	}
