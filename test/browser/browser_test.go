@@ -59,7 +59,7 @@ func TestPageInABrowser(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testsWithin)
 	defer cancel()
 	// One script after the other: two browsers and a server share few cores.
-	args := append([]string{"--test", "--test-concurrency=1", "--test-reporter=spec"}, scripts...)
+	args := append([]string{"--test", "--test-concurrency=1", "--test-timeout=180000", "--test-reporter=spec"}, scripts...)
 	cmd := exec.CommandContext(ctx, node, args...)
 	cmd.Env = append(os.Environ(), "CHROMIUM="+chromium, "SEATFLOW_URL="+server.url, "SEATFLOW_ADMIN_TOKEN="+server.token)
 	out, err := cmd.CombinedOutput()

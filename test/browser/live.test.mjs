@@ -15,7 +15,13 @@ test('a seat that one buyer takes is taken on the other’s map within a second'
   // Ben's page notes the moment by itself, so that only the map is timed.
   await ben.evaluate(() => {
     window.noted = new Promise((done) => {
-      const look = () => (window.seatflow.seat(12).state === 'held' ? done(Date.now()) : setTimeout(look, 5));
+      const until = Date.now() + 15_000;
+      const look = () => {
+        const now = Date.now();
+        if (window.seatflow.seat(12).state === 'held') done(now);
+        else if (now > until) done(Infinity);
+        else setTimeout(look, 5);
+      };
       look();
     });
     window.loadedAt = performance.timeOrigin;
@@ -101,6 +107,10 @@ test('a reload in the middle of a hold finds it again', async (t) => {
   await anna.getByTestId('hold').click();
   await orderIs(anna, 'pending');
   const no = await anna.getByTestId('order-no').innerText();
+  const deadline = await anna.evaluate(() => window.seatflow.order.deadline);
+  await anna.getByTestId('extend').click();
+  await anna.waitForFunction((d) => window.seatflow.order.extended && Date.parse(window.seatflow.order.deadline) > Date.parse(d), deadline);
+  await anna.getByTestId('extend').waitFor({ state: 'hidden' });
   await anna.reload();
   await orderIs(anna, 'pending');
   assert.equal(await anna.getByTestId('order-no').innerText(), no);

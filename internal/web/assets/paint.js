@@ -95,7 +95,7 @@ export class Paint {
         ctx.fill();
       }
       if (a.borderColor && a.borderColor !== 'none' && a.shape !== 'text') {
-        ctx.strokeStyle = a.borderColor;
+        ctx.strokeStyle = this.#ground(a.borderColor);
         ctx.lineWidth = 1.5 / scale;
         ctx.stroke();
       }
