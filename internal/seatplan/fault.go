@@ -46,6 +46,14 @@ const (
 	KindTooManySeats      Kind = "too_many_seats"
 )
 
+// Kinds lists every kind, in the order of the above.
+var Kinds = [...]Kind{
+	KindNotJSON, KindInvalidUTF8, KindDuplicateMember, KindTrailingData, KindTooDeep, KindTooLarge,
+	KindWrongType, KindMissingField, KindBadValue, KindBadText, KindTooLong, KindBadColor, KindBadPosition,
+	KindAbsurdSize, KindTooMany, KindDuplicateCategory, KindUnknownCategory, KindMissingGUID, KindRepeatedGUID,
+	KindRepeatedAcross, KindUnnamedZone, KindRepeatedZone, KindEmptyRow, KindEmptyPlan, KindTooManySeats,
+}
+
 // Fault is one thing wrong with a document.
 type Fault struct {
 	Path    string `json:"path"`            // e.g. zones[1].rows[3].seats[7].category; "" is the document

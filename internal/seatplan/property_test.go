@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -266,6 +268,17 @@ func TestGenerateOptions(t *testing.T) {
 // FuzzParse: any input gives a plan that can be published, written and read
 // again, or a bounded list of faults; never a panic.
 func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no faulty plans", err)
+	}
+	for _, file := range append(files, "testdata/chamber.json") {
+		doc, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(doc, len(doc)%2 == 0)
+	}
 	f.Add([]byte(plan(seats(3), "")), false)
 	f.Add([]byte(plan(seats(3), `,"more":{"a":[1,{"a":1,"a":2}]}`)), true)
 	f.Fuzz(func(t *testing.T, doc []byte, byZone bool) {
