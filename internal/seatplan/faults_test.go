@@ -132,7 +132,12 @@ func TestLimits(t *testing.T) {
 		if _, err := seatplan.Parse(strings.NewReader(plan(seats(7), "")), seatplan.Options{MaxSeats: 7}); err != nil {
 			t.Fatal(err)
 		}
-		onlyKind(t, faultsOf(t, plan(seats(8), ""), seatplan.Options{MaxSeats: 7}), seatplan.KindTooManySeats, 1)
+		faults := faultsOf(t, plan(seats(90), ""), seatplan.Options{MaxSeats: 7})
+		onlyKind(t, faults, seatplan.KindTooManySeats, 1)
+		// Said while reading, so that what is too much is not even kept.
+		if got := faults.Faults[0].Message; got != "more than 7 seats" {
+			t.Error(got)
+		}
 	})
 	t.Run("a later row that lost all its seats is not called empty", func(t *testing.T) {
 		doc := plan(seats(3), "")

@@ -242,6 +242,15 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// TestStadiumIsExact: whatever is left for the last row around.
+func TestStadiumIsExact(t *testing.T) {
+	for capacity := seatplan.MinStadium; capacity < 1500; capacity++ {
+		if n := seatplan.Generate(seatplan.GenerateOptions{Stadium: true, Capacity: capacity}).Seats(); n != capacity {
+			t.Fatalf("%d seats, want %d", n, capacity)
+		}
+	}
+}
+
 // TestGenerateIsMonotone: a hall that grows by rows keeps the guids it had.
 func TestGenerateIsMonotone(t *testing.T) {
 	small := guids(seatplan.Generate(seatplan.GenerateOptions{Rows: 4, Seats: 9}))
