@@ -28,7 +28,6 @@ type op struct {
 	do     func(t *tx) error
 
 	bytes int
-	probe bool // may go through while the ledger is down
 	state atomic.Int32
 	done  chan error
 }

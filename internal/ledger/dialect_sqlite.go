@@ -132,6 +132,7 @@ func sqliteDSN(path string, reader bool) (string, error) {
 		q.Add("_pragma", "synchronous(full)")
 		q.Add("_pragma", "foreign_keys(1)")
 		q.Add("_pragma", "temp_store(memory)")
+		q.Add("_pragma", "cache_size(-16384)")
 		q.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
 		q.Add("_txlock", "immediate")
 	}

@@ -24,25 +24,31 @@ type insertTable struct {
 	columns int    // placeholders in row
 }
 
+// A new order's rows. What is the same for every sale, or every block, stands
+// in the statement: a value that need not be bound is a tenth of a microsecond.
 var (
-	infoTable = &insertTable{
-		into: "order_info (no, show_id, user_id, okey, fingerprint, items, amount, currency, taken_at, deadline, cap_at, " +
-			"created_at, updated_at, kind, state, device, reason, attempt, version, extended) VALUES ",
-		row: "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,1,1,0)", columns: 17,
-	}
-	seatTable = &insertTable{
-		into: "order_seat (show_id, seat_id, order_no) VALUES ",
-		row:  "(?,?,?)", columns: 3,
-	}
-	eventTable = &insertTable{
-		into: "order_event (order_no, id, type, to_state, actor_user, actor_role, trace_id, span_id, device, at, version, from_state) VALUES ",
-		row:  "(?,?,?,?,?,?,?,?,?,?,1,'')", columns: 10,
-	}
-	outboxTable = &insertTable{
-		into: "outbox (id, order_no, version) VALUES ",
-		row:  "(?,?,1)", columns: 2,
-	}
+	saleTable    = newOrderTable("'sale','pending'")
+	blockTable   = newOrderTable("'block','blocked'")
+	createdTable = newEventTable("'order.created','pending'")
+	blockedTable = newEventTable("'seats.blocked','blocked'")
+	seatTable    = &insertTable{into: "order_seat (show_id, seat_id, order_no) VALUES ", row: "(?,?,?)", columns: 3}
+	outboxTable  = &insertTable{into: "outbox (id, order_no, version) VALUES ", row: "(?,?,1)", columns: 2}
 )
+
+func newOrderTable(kindAndState string) *insertTable {
+	return &insertTable{
+		into: "order_info (no, show_id, user_id, okey, fingerprint, items, amount, currency, taken_at, deadline, cap_at, " +
+			"created_at, updated_at, device, reason, kind, state, attempt, version, extended) VALUES ",
+		row: "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?," + kindAndState + ",1,1,0)", columns: 15,
+	}
+}
+
+func newEventTable(typeAndState string) *insertTable {
+	return &insertTable{
+		into: "order_event (order_no, id, actor_user, actor_role, trace_id, span_id, device, at, type, to_state, from_state, version) VALUES ",
+		row:  "(?,?,?,?,?,?,?,?," + typeAndState + ",'',1)", columns: 8,
+	}
+}
 
 // rowSteps are the numbers of rows that statements are prepared for; a batch
 // is cut into these.
@@ -124,15 +130,24 @@ func appendValues(to []driver.NamedValue, values ...driver.Value) []driver.Named
 
 // insertBuffers are reused from batch to batch.
 type insertBuffers struct {
-	orders                    []*seatflow.NewOrder
-	seats                     []seatRow
-	info, seat, event, outbox []driver.NamedValue
+	orders                          []*seatflow.NewOrder
+	seats                           []seatRow
+	sales, blocks, created, blocked []driver.NamedValue
+	seat, outbox                    []driver.NamedValue
 }
 
 type seatRow struct {
 	show seatflow.ShowID
 	seat seatflow.SeatID
-	no   seatflow.OrderNo
+	no   driver.Value
+}
+
+// unless returns nil, which is NULL, or a text.
+func unless(same bool, s string) driver.Value {
+	if same {
+		return nil
+	}
+	return s
 }
 
 // insertOrders writes the rows of orders that were checked as far as the
@@ -142,26 +157,29 @@ func (l *Ledger) insertOrders(t *tx, orders []*seatflow.NewOrder) error {
 		return nil
 	}
 	b := &l.buffers
-	b.info, b.seat, b.event, b.outbox, b.seats = b.info[:0], b.seat[:0], b.event[:0], b.outbox[:0], b.seats[:0]
+	b.sales, b.blocks, b.created, b.blocked = b.sales[:0], b.blocks[:0], b.created[:0], b.blocked[:0]
+	b.seat, b.outbox, b.seats = b.seat[:0], b.outbox[:0], b.seats[:0]
 	id, err := l.eventIDs(t, len(orders))
 	if err != nil {
 		return err
 	}
 	for _, n := range orders {
 		o := &n.Order
-		event := string(seatflow.EventCreated)
+		no := driver.Value(string(o.No)) // boxed once for its four rows
+		info, event := &b.sales, &b.created
 		if o.Kind == seatflow.KindBlock {
-			event = string(seatflow.EventBlocked)
+			info, event = &b.blocks, &b.blocked
 		}
-		b.info = appendValues(b.info, string(o.No), int64(o.Show), string(o.User), nullText(o.Key), nullDigest(o.Fingerprint),
+		created := driver.Value(micros(o.CreatedAt))
+		*info = appendValues(*info, no, int64(o.Show), string(o.User), nullText(o.Key), nullDigest(o.Fingerprint),
 			formatItems(o.Items), o.Total.Amount, o.Total.Currency, micros(o.TakenAt), micros(o.Deadline), micros(o.Cap),
-			micros(o.CreatedAt), micros(o.UpdatedAt), string(o.Kind), string(o.State), string(o.Device), o.Reason)
+			created, created, string(o.Device), o.Reason)
 		for i := range o.Items {
-			b.seats = append(b.seats, seatRow{o.Show, o.Items[i].Seat, o.No})
+			b.seats = append(b.seats, seatRow{o.Show, o.Items[i].Seat, no})
 		}
-		b.event = appendValues(b.event, string(o.No), id, event, string(o.State), string(n.Actor.User), string(n.Actor.Role),
-			n.Actor.TraceID, n.Actor.SpanID, string(n.Actor.Device), micros(o.CreatedAt))
-		b.outbox = appendValues(b.outbox, id, string(o.No))
+		*event = appendValues(*event, no, id, unless(n.Actor.User == o.User, string(n.Actor.User)), string(n.Actor.Role),
+			nullText(n.Actor.TraceID), nullText(n.Actor.SpanID), unless(n.Actor.Device == o.Device, string(n.Actor.Device)), created)
+		b.outbox = appendValues(b.outbox, id, no)
 		id++
 	}
 	// In seat order, so that writers of other nodes lock in the same order.
@@ -172,9 +190,10 @@ func (l *Ledger) insertOrders(t *tx, orders []*seatflow.NewOrder) error {
 		return int(x.seat) - int(y.seat)
 	})
 	for _, s := range b.seats {
-		b.seat = appendValues(b.seat, int64(s.show), int64(s.seat), string(s.no))
+		b.seat = appendValues(b.seat, int64(s.show), int64(s.seat), s.no)
 	}
-	err = t.insertRows(rowsOf{infoTable, b.info}, rowsOf{seatTable, b.seat}, rowsOf{eventTable, b.event}, rowsOf{outboxTable, b.outbox})
+	err = t.insertRows(rowsOf{saleTable, b.sales}, rowsOf{blockTable, b.blocks}, rowsOf{seatTable, b.seat},
+		rowsOf{createdTable, b.created}, rowsOf{blockedTable, b.blocked}, rowsOf{outboxTable, b.outbox})
 	if err != nil && l.dialect.isDuplicate(err) {
 		return fmt.Errorf("%w: %w", errDuplicate, err)
 	}

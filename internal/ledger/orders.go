@@ -120,9 +120,10 @@ func (l *Ledger) History(ctx context.Context, no seatflow.OrderNo) ([]seatflow.O
 	return events, err
 }
 
-const eventColumns = "e.id, e.order_no, e.version, e.type, e.from_state, e.to_state, e.seats, e.actor_user, e.actor_role, e.trace_id, e.span_id, e.device, e.at"
+const eventColumns = "e.id, e.order_no, e.version, e.type, e.from_state, e.to_state, e.seats, " +
+	"COALESCE(e.actor_user, o.user_id), e.actor_role, COALESCE(e.trace_id, ''), COALESCE(e.span_id, ''), COALESCE(e.device, o.device), e.at"
 
-// scanEvent reads eventColumns, the order's items (for events that concern
+// scanEvent reads eventColumns, which need the order beside the event, the order's items (for events that concern
 // every seat), and what else was selected after them.
 func scanEvent(row scanner, items *string, more ...any) (seatflow.OrderEvent, error) {
 	var (

@@ -97,7 +97,9 @@ CREATE TABLE order_seat (
     CONSTRAINT uk_order_seat_show_seat PRIMARY KEY (show_id, seat_id)
 ) WITHOUT ROWID;
 
--- Append-only. seats NULL: every seat of the order.
+-- Append-only. seats NULL: every seat of the order; actor_user and device
+-- NULL: the order's own. Most events are a sale's first, and short rows are
+-- what they cost.
 CREATE TABLE order_event (
     order_no   TEXT NOT NULL,
     version    INTEGER NOT NULL,
@@ -106,11 +108,11 @@ CREATE TABLE order_event (
     from_state TEXT NOT NULL,
     to_state   TEXT NOT NULL,
     seats      TEXT,
-    actor_user TEXT NOT NULL,
+    actor_user TEXT,
     actor_role TEXT NOT NULL,
-    trace_id   TEXT NOT NULL,
-    span_id    TEXT NOT NULL,
-    device     TEXT NOT NULL,
+    trace_id   TEXT,
+    span_id    TEXT,
+    device     TEXT,
     at         INTEGER NOT NULL,
     PRIMARY KEY (order_no, version)
 ) WITHOUT ROWID;
