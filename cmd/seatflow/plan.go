@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"seatflow"
-	"seatflow/internal/config"
 	"seatflow/internal/seatplan"
 )
 
@@ -289,7 +288,7 @@ When a server runs on the data folder the plan is sent to it.`,
 		},
 	}
 	in.flags(cmd)
-	cmd.Flags().StringVar(&data, "data", config.Defaults().Data, "data folder")
+	cmd.Flags().StringVar(&data, "data", defaultData(), "data folder")
 	cmd.Flags().Int64Var(&hall, "hall", 0, "id of the hall")
 	cmd.Flags().StringVar(&hallName, "hall-name", "", "name of the hall (default: the plan's name)")
 	cmd.Flags().StringVar(&zone, "zone", "UTC", "IANA time zone of a hall that is made")
@@ -381,7 +380,7 @@ document into the same hall finds them by the guids.`,
 			return writeOut(cmd, file, body)
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", config.Defaults().Data, "data folder")
+	cmd.Flags().StringVar(&data, "data", defaultData(), "data folder")
 	cmd.Flags().Int64Var(&hall, "hall", 0, "id of the hall (default: the only one)")
 	cmd.Flags().Int32Var(&version, "version", 0, "version of its plan (default: the latest)")
 	cmd.Flags().StringVarP(&file, "out", "o", "", "file to write (default: standard output)")

@@ -116,6 +116,15 @@ func (v *textValue) Type() string {
 	return "string"
 }
 
+// defaultData is the data folder that serve uses when no flag names one, so
+// that the tools find the server without one as well.
+func defaultData() string {
+	if dir := os.Getenv("SEATFLOW_DATA"); dir != "" {
+		return dir
+	}
+	return config.Defaults().Data
+}
+
 // loadConfig reads the four layers for a command with config flags.
 func loadConfig(cmd *cobra.Command, file string) (config.Config, error) {
 	flags := map[string]any{}

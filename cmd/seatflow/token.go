@@ -8,7 +8,6 @@ import (
 
 	"seatflow"
 	"seatflow/internal/app"
-	"seatflow/internal/config"
 )
 
 func tokenCommand() *cobra.Command {
@@ -43,7 +42,7 @@ this needs no server and no other right.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", config.Defaults().Data, "data folder")
+	cmd.Flags().StringVar(&data, "data", defaultData(), "data folder")
 	cmd.Flags().StringVar(&user, "user", "", "user id (default: the role's name)")
 	cmd.Flags().StringVar(&role, "role", "admin", "buyer, kiosk, staff or admin")
 	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how long it lasts")

@@ -14,8 +14,6 @@ import (
 
 	"seatflow"
 	"seatflow/internal/app"
-	"seatflow/internal/config"
-	"seatflow/internal/ledger"
 	"seatflow/internal/verify"
 )
 
@@ -29,7 +27,7 @@ type target struct {
 // flags adds the flags that name a target.
 func (t *target) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.url, "url", "", "base URL of a running server; found by the data folder if empty")
-	cmd.Flags().StringVar(&t.data, "data", config.Defaults().Data, "data folder")
+	cmd.Flags().StringVar(&t.data, "data", defaultData(), "data folder")
 	cmd.Flags().StringVar(&t.token, "token", "", "administrator's token; made from the data folder's secret if empty")
 }
 
@@ -128,7 +126,7 @@ func runVerify(ctx context.Context, at target, show seatflow.ShowID, acked strin
 	if _, err := os.Stat(at.data); err != nil {
 		return verify.Report{}, fmt.Errorf("no data folder: %w", err)
 	}
-	data, err := app.OpenData(ctx, at.data, ledger.Options{})
+	data, err := app.OpenFacts(ctx, at.data)
 	if err != nil {
 		return verify.Report{}, err
 	}

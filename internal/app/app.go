@@ -150,6 +150,10 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 		a.ledger = o.WrapLedger(a.ledger)
 	}
 	a.catalog = catalog.New(a.ledger, seatflow.WallClock{}, a.log)
+	a.catalog.SetDefaults(catalog.Defaults{
+		LimitPerUser: cfg.Limits.SeatsPerUser, HoldFor: config.Seconds(cfg.Hold.Seconds),
+		HoldCap: config.Seconds(cfg.Hold.CapSeconds), ExtendBy: config.Seconds(cfg.Hold.ExtendSeconds),
+	})
 	a.booking = booking.New(booking.Options{
 		Seats: a.seats, Ledger: a.ledger, Houses: a.catalog, Log: a.log, Metrics: a.metrics,
 		Grace: config.Seconds(cfg.GraceSeconds), LedgerDeadline: config.Ms(cfg.LedgerDeadlineMs),

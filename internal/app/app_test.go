@@ -280,3 +280,20 @@ func TestFirstAdminTokenIsGivenOnce(t *testing.T) {
 		}
 	}
 }
+
+// A new show takes what it does not say from the configuration.
+func TestNewShowsTakeTheConfiguredDefaults(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Hold.Seconds, cfg.Hold.CapSeconds, cfg.Hold.ExtendSeconds, cfg.Limits.SeatsPerUser = 77, 99, 11, 2
+	s := startServer(t, cfg, app.Options{})
+	var show struct {
+		LimitPerUser   int `json:"limitPerUser"`
+		HoldSeconds    int `json:"holdSeconds"`
+		HoldCapSeconds int `json:"holdCapSeconds"`
+		ExtendSeconds  int `json:"extendSeconds"`
+	}
+	s.must(200, "", "GET", fmt.Sprintf("/api/v1/shows/%d", s.openShow(2, 5, nil)), nil).into(t, &show)
+	if show.LimitPerUser != 2 || show.HoldSeconds != 77 || show.HoldCapSeconds != 99 || show.ExtendSeconds != 11 {
+		t.Errorf("%+v", show)
+	}
+}

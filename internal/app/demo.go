@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seatflow"
+	"seatflow/internal/catalog"
 	"seatflow/internal/loadgen"
 	"seatflow/internal/seatplan"
 	"seatflow/internal/verify"
@@ -139,8 +140,8 @@ func (a *App) demoShows(ctx context.Context, o DemoOptions) ([]*seatflow.House, 
 		show, err := a.catalog.CreateShow(ctx, seatflow.Show{
 			Hall: hall.ID, PlanVersion: plan.Version, Title: title, Starts: starts, Ends: starts.Add(150 * time.Minute),
 			SaleFrom: now.Add(-time.Minute), SaleUntil: starts, Currency: "EUR", Prices: prices,
-			LimitPerUser: a.cfg.Limits.SeatsPerUser, HoldFor: hold, HoldCap: 2 * hold,
-			ExtendBy: seatflow.DefaultExtendBy, Status: seatflow.ShowPublished,
+			LimitPerUser: catalog.Inherit, HoldFor: hold, HoldCap: 2 * hold,
+			ExtendBy: catalog.Inherit, Status: seatflow.ShowPublished,
 		})
 		if err != nil {
 			return nil, err

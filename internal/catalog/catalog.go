@@ -20,14 +20,35 @@ type Service struct {
 	clock  seatflow.Clock
 	log    *slog.Logger
 	cache  cache
+
+	defaults Defaults
+}
+
+// Inherit stands, in a new show, for the default of a value that may well be
+// zero: LimitPerUser and ExtendBy.
+const Inherit = -1
+
+// Defaults are what a new show starts with where it does not say.
+type Defaults struct {
+	LimitPerUser int
+	HoldFor      time.Duration
+	HoldCap      time.Duration
+	ExtendBy     time.Duration
 }
 
 // New returns a catalog over a ledger.
 func New(ledger seatflow.Catalog, clock seatflow.Clock, log *slog.Logger) *Service {
-	s := &Service{ledger: ledger, clock: clock, log: log}
+	s := &Service{ledger: ledger, clock: clock, log: log, defaults: Defaults{
+		LimitPerUser: seatflow.DefaultLimitPerUser, HoldFor: seatflow.DefaultHoldFor,
+		HoldCap: seatflow.DefaultHoldCap, ExtendBy: seatflow.DefaultExtendBy,
+	}}
 	s.cache.init()
 	return s
 }
+
+// SetDefaults replaces the defaults, which are those of package seatflow. It
+// must come before the first use.
+func (s *Service) SetDefaults(d Defaults) { s.defaults = d }
 
 // invalid is a refusal that names the field.
 func invalid(field, format string, args ...any) error {
@@ -155,8 +176,8 @@ func partition(hall seatflow.HallID) seatflow.Partition {
 
 // CreateShow stores a show and returns it as stored. Plan version 0 is the
 // hall's latest. What is left zero is filled in: the sale begins now and ends
-// at the start, the hold lasts seatflow.DefaultHoldFor and so on. LimitPerUser
-// 0 means no limit; a negative one means seatflow.DefaultLimitPerUser.
+// at the start, the hold lasts as the defaults say. Of LimitPerUser and
+// ExtendBy zero means none, and Inherit the default.
 func (s *Service) CreateShow(ctx context.Context, show seatflow.Show) (seatflow.Show, error) {
 	plan, err := s.planOf(ctx, show.Hall, show.PlanVersion)
 	if err != nil {
@@ -164,7 +185,7 @@ func (s *Service) CreateShow(ctx context.Context, show seatflow.Show) (seatflow.
 	}
 	now := s.clock.Now().UTC()
 	show.PlanVersion = plan.Version
-	fill(&show, now)
+	s.defaults.fill(&show, now)
 	if err := checkShow(&show, plan); err != nil {
 		return seatflow.Show{}, err
 	}
@@ -227,7 +248,7 @@ func (s *Service) UpdateShow(ctx context.Context, show seatflow.Show) (seatflow.
 		return seatflow.Show{}, invalid("currency", "cannot change: orders are in %s", old.Currency)
 	}
 	show.Partition, show.Generation, show.CreatedAt = old.Partition, old.Generation, old.CreatedAt
-	fill(&show, old.CreatedAt)
+	s.defaults.fill(&show, old.CreatedAt)
 	plan, err := s.cache.plan(ctx, s.ledger, show.Hall, show.PlanVersion)
 	if err != nil {
 		return seatflow.Show{}, public(err, "plan of hall", show.Hall)

@@ -207,8 +207,13 @@ func TestCreateShowDefaults(t *testing.T) {
 		t.Errorf("partition %d, want %d (%v)", other.Partition, got.Partition, err)
 	}
 	s = show(hall.ID)
-	s.LimitPerUser, s.HoldFor = 0, 2*time.Hour
-	if got, err := h.CreateShow(t.Context(), s); err != nil || got.LimitPerUser != 0 || got.HoldCap != 2*time.Hour {
+	s.LimitPerUser, s.HoldFor, s.ExtendBy = 0, 2*time.Hour, 0
+	if got, err := h.CreateShow(t.Context(), s); err != nil || got.LimitPerUser != 0 || got.HoldCap != 2*time.Hour || got.ExtendBy != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	h.SetDefaults(catalog.Defaults{LimitPerUser: 3, HoldFor: time.Minute, HoldCap: 2 * time.Minute, ExtendBy: 30 * time.Second})
+	if got, err := h.CreateShow(t.Context(), show(hall.ID)); err != nil || got.LimitPerUser != 3 || got.HoldFor != time.Minute ||
+		got.HoldCap != 2*time.Minute || got.ExtendBy != 30*time.Second {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -259,11 +264,12 @@ func TestShowsRefused(t *testing.T) {
 		{"prices.Front", func(s *seatflow.Show) { s.Prices = map[string]int64{"Front": -1} }},
 		{"prices.Front", func(s *seatflow.Show) { s.Prices = map[string]int64{"Front": math.MaxInt64} }},
 		{"limitPerUser", func(s *seatflow.Show) { s.LimitPerUser = 51 }},
+		{"limitPerUser", func(s *seatflow.Show) { s.LimitPerUser = -2 }},
 		{"holdSeconds", func(s *seatflow.Show) { s.HoldFor = 4999 * time.Millisecond }},
 		{"holdSeconds", func(s *seatflow.Show) { s.HoldFor = 24*time.Hour + 1 }},
 		{"holdSeconds", func(s *seatflow.Show) { s.HoldFor = -time.Hour }},
 		{"holdCapSeconds", func(s *seatflow.Show) { s.HoldFor, s.HoldCap = time.Hour, time.Minute }},
-		{"extendSeconds", func(s *seatflow.Show) { s.ExtendBy = -1 }},
+		{"extendSeconds", func(s *seatflow.Show) { s.ExtendBy = -time.Second }},
 		{"status", func(s *seatflow.Show) { s.Status = "postponed" }},
 	} {
 		s := show(stored.Hall)

@@ -50,7 +50,7 @@ func checkHall(hall seatflow.Hall) error {
 
 // fill gives a show the defaults for what is left zero. now is when its sale
 // begins unless it says otherwise.
-func fill(s *seatflow.Show, now time.Time) {
+func (d *Defaults) fill(s *seatflow.Show, now time.Time) {
 	s.Starts, s.Ends = s.Starts.UTC(), s.Ends.UTC()
 	if s.SaleFrom.IsZero() {
 		s.SaleFrom = now
@@ -59,17 +59,17 @@ func fill(s *seatflow.Show, now time.Time) {
 		s.SaleUntil = s.Starts
 	}
 	s.SaleFrom, s.SaleUntil = s.SaleFrom.UTC(), s.SaleUntil.UTC()
-	if s.LimitPerUser < 0 {
-		s.LimitPerUser = seatflow.DefaultLimitPerUser
+	if s.LimitPerUser == Inherit {
+		s.LimitPerUser = d.LimitPerUser
 	}
 	if s.HoldFor == 0 {
-		s.HoldFor = seatflow.DefaultHoldFor
+		s.HoldFor = d.HoldFor
 	}
 	if s.HoldCap == 0 {
-		s.HoldCap = max(seatflow.DefaultHoldCap, s.HoldFor)
+		s.HoldCap = max(d.HoldCap, s.HoldFor)
 	}
-	if s.ExtendBy == 0 {
-		s.ExtendBy = seatflow.DefaultExtendBy
+	if s.ExtendBy == Inherit {
+		s.ExtendBy = d.ExtendBy
 	}
 	if s.Status == "" {
 		s.Status = seatflow.ShowPublished
@@ -97,7 +97,7 @@ func checkShow(s *seatflow.Show, plan *seatflow.Plan) error {
 		return invalid("saleUntil", "must not be later than ends")
 	case !currencyForm(s.Currency):
 		return invalid("currency", "must be an ISO 4217 code of three capital letters, such as EUR")
-	case s.LimitPerUser > maxLimit:
+	case s.LimitPerUser < 0 || s.LimitPerUser > maxLimit:
 		return invalid("limitPerUser", "must be 0 (none) to %d", maxLimit)
 	case s.HoldFor < minHold || s.HoldFor > maxHold:
 		return invalid("holdSeconds", "must be %d to %d seconds", int(minHold.Seconds()), int(maxHold.Seconds()))

@@ -66,7 +66,7 @@ func (h *house) publish(t *testing.T, hall seatflow.HallID, o seatplan.GenerateO
 func show(hall seatflow.HallID) seatflow.Show {
 	return seatflow.Show{
 		Hall: hall, Title: "Opening night", Starts: noon.Add(30 * time.Hour), Ends: noon.Add(33 * time.Hour),
-		Currency: "EUR", Prices: map[string]int64{"Front": 4900, "Middle": 2900}, LimitPerUser: -1,
+		Currency: "EUR", Prices: map[string]int64{"Front": 4900, "Middle": 2900}, LimitPerUser: catalog.Inherit, ExtendBy: catalog.Inherit,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"seatflow"
+	"seatflow/internal/catalog"
 	"seatflow/internal/seatplan"
 )
 
@@ -155,8 +156,8 @@ func (a *API) createShow(c *call) error {
 	}
 	s := seatflow.Show{Hall: seatflow.HallID(in.HallID), PlanVersion: seatflow.PlanVersion(in.PlanVersion), Title: in.Title,
 		Starts: in.Starts.UTC(), Ends: in.Ends.UTC(), SaleFrom: a.opt.Clock.Now().UTC().Truncate(time.Second),
-		SaleUntil: in.Starts.UTC(), Currency: in.Currency, Prices: in.Prices, LimitPerUser: seatflow.DefaultLimitPerUser,
-		ExtendBy: seatflow.DefaultExtendBy, Status: seatflow.ShowPublished}
+		SaleUntil: in.Starts.UTC(), Currency: in.Currency, Prices: in.Prices, LimitPerUser: catalog.Inherit,
+		ExtendBy: catalog.Inherit, Status: seatflow.ShowPublished}
 	if in.SaleFrom != nil {
 		s.SaleFrom = in.SaleFrom.UTC()
 	}

@@ -20,6 +20,7 @@ import (
 
 	"seatflow"
 	"seatflow/internal/auth"
+	"seatflow/internal/catalog"
 	"seatflow/internal/payment"
 )
 
@@ -307,7 +308,7 @@ func TestAdmin(t *testing.T) {
 	s.do("POST /api/v1/admin/shows", `{"hallId":7,"title":"New","starts":"2026-04-01T20:00:00+02:00","ends":"2026-04-01T22:00:00+02:00",
 		"currency":"EUR","prices":{"A":100}}`, "staff").is(201).into(&Show{})
 	if f := s.saved; f.Title != "New" || !f.Starts.Equal(time.Date(2026, 4, 1, 18, 0, 0, 0, time.UTC)) || f.Starts.Location() != time.UTC ||
-		!f.SaleFrom.Equal(testNow) || !f.SaleUntil.Equal(f.Starts) || f.LimitPerUser != 6 || f.HoldFor != 0 || f.ExtendBy != 5*time.Minute || f.Status != "published" {
+		!f.SaleFrom.Equal(testNow) || !f.SaleUntil.Equal(f.Starts) || f.LimitPerUser != catalog.Inherit || f.HoldFor != 0 || f.ExtendBy != catalog.Inherit || f.Status != "published" {
 		t.Errorf("saved %+v", f)
 	}
 	s.do("POST /api/v1/admin/shows", `{"hallId":7,"title":"New","starts":"2026-04-01T20:00:00Z","ends":"2026-04-01T22:00:00Z","saleUntil":"2026-04-01T21:00:00Z",

@@ -162,10 +162,10 @@ type CreateShow struct {
 	SaleUntil      *time.Time       `json:"saleUntil,omitzero" doc:"Absent: the start"`
 	Currency       string           `json:"currency"`
 	Prices         map[string]int64 `json:"prices"`
-	LimitPerUser   *int             `json:"limitPerUser,omitzero" minimum:"0" doc:"Absent: 6; 0: none"`
+	LimitPerUser   *int             `json:"limitPerUser,omitzero" minimum:"0" doc:"Absent: the default of the server; 0: none"`
 	HoldSeconds    int64            `json:"holdSeconds,omitzero" doc:"Absent or 0: 900"`
 	HoldCapSeconds int64            `json:"holdCapSeconds,omitzero" doc:"Absent or 0: 1800"`
-	ExtendSeconds  *int64           `json:"extendSeconds,omitzero" doc:"Absent or 0: 300"`
+	ExtendSeconds  *int64           `json:"extendSeconds,omitzero" doc:"Absent: the default of the server; 0: none"`
 }
 
 // UpdateShow is what may change of a show; absent members stay.
