@@ -297,3 +297,36 @@ func TestNewShowsTakeTheConfiguredDefaults(t *testing.T) {
 		t.Errorf("%+v", show)
 	}
 }
+
+// A category that gains a price brings its seats into the map at once; what
+// was sold before stays.
+func TestNewlyPricedSeatsAreForSale(t *testing.T) {
+	s := startServer(t, testConfig(t.TempDir()), app.Options{})
+	show := s.openShow(10, 10, nil)
+	var made struct {
+		Prices map[string]int `json:"prices"`
+	}
+	path := fmt.Sprintf("/api/v1/shows/%d", show)
+	s.must(200, "", "GET", path, nil).into(t, &made)
+	if len(made.Prices) < 2 {
+		t.Fatalf("the plan has categories %v; the test needs two", made.Prices)
+	}
+	one := map[string]int{}
+	for c := range made.Prices {
+		one[c] = 1500
+		break
+	}
+	few := s.openShow(10, 10, map[string]any{"prices": one})
+	before := s.states(few)
+	if !strings.Contains(before, "-") {
+		t.Fatalf("every seat is for sale: %s", before)
+	}
+	sold := strings.Index(before, "0") + 1
+	s.must(201, s.token("ann"), "POST", "/api/v1/orders", ask(few, sold))
+	s.must(200, s.admin, "PATCH", fmt.Sprintf("/api/v1/admin/shows/%d", few), map[string]any{"prices": made.Prices})
+	after := s.states(few)
+	if strings.Contains(after, "-") || after[sold-1] != '1' || strings.Count(after, "0") != len(after)-1 {
+		t.Errorf("before %s, after %s", before, after)
+	}
+	s.verify("")
+}

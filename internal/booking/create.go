@@ -287,7 +287,6 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 			defer cancel()
 			if rerr := s.Rebuild(dctx, show.ID); rerr != nil {
 				s.log.ErrorContext(ctx, "rebuild after a conflict failed", "show", show.ID, "err", rerr)
-				s.laterRebuild(show.ID)
 			} else {
 				e.Available = without(hold.Seats, conflict.Seats)
 			}

@@ -91,7 +91,7 @@ func (s *Service) SettleOwed(ctx context.Context) int {
 	owed, shows := maps.Clone(s.later.owed), maps.Clone(s.later.shows)
 	s.later.mu.Unlock()
 	for show := range shows {
-		if err := s.Rebuild(ctx, show); err != nil {
+		if err := s.rebuilds.join(ctx, show, force, s.runRebuild); err != nil {
 			s.log.DebugContext(ctx, "the view still cannot be rebuilt", "show", show, "err", err)
 			continue
 		}

@@ -29,9 +29,14 @@ func (s *Service) EnsureView(ctx context.Context, show seatflow.ShowID) error {
 // Rebuild replaces a show's view by one made from the facts, whatever is
 // there. The generation is raised first, so that an order held under the old
 // view cannot be inserted unseen, then the facts are read, then exactly that
-// generation is installed, once and atomically.
+// generation is installed, once and atomically. A rebuild that fails is queued
+// and tried until it succeeds (see Service.Run).
 func (s *Service) Rebuild(ctx context.Context, show seatflow.ShowID) error {
-	return s.rebuilds.join(ctx, show, force, s.runRebuild)
+	err := s.rebuilds.join(ctx, show, force, s.runRebuild)
+	if err != nil && seatflow.CodeOf(err) != seatflow.CodeNoShow {
+		s.laterRebuild(show)
+	}
+	return err
 }
 
 // refresh replaces a view that the store said is missing or suspect, unless

@@ -204,7 +204,8 @@ func (a *API) updateShow(c *call) error {
 	if err := c.decode(&in, false); err != nil {
 		return err
 	}
-	s := house.Show
+	before := house.Show
+	s := before
 	set(&s.Version, in.Version)
 	set(&s.Title, in.Title)
 	set(&s.Prices, in.Prices)
@@ -234,6 +235,13 @@ func (a *API) updateShow(c *call) error {
 	}
 	if s, err = a.opt.Catalog.UpdateShow(c.ctx, s); err != nil {
 		return err
+	}
+	if catalog.PricedMore(&before, &s) {
+		// More seats are for sale: the view must have them. The change is
+		// made whatever comes of it; booking tries until it succeeds.
+		if err := a.opt.Booking.Rebuild(c.ctx, s.ID); err != nil {
+			a.opt.Log.WarnContext(c.ctx, "the seat map does not have the seats that are newly for sale yet", "show", s.ID, "error", err)
+		}
 	}
 	return c.replyShow(http.StatusOK, s.ID)
 }
