@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,7 +31,8 @@ func cpuTime(b *testing.B) time.Duration {
 func BenchmarkInsertOrder(b *testing.B) {
 	for _, callers := range []int{1, 64, 256} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
-			l := openTest(b, Options{})
+			var commits []time.Duration // the committer's until it is closed
+			l := openTest(b, Options{OnCommit: func(_ int, took time.Duration) { commits = append(commits, took) }})
 			show := testShow(b, l, 10)
 			var next atomic.Int64
 			var failed atomic.Int64
@@ -64,6 +66,12 @@ func BenchmarkInsertOrder(b *testing.B) {
 			s := l.Stats()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orders/s")
 			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(b.N), "cpu-µs/order")
+			if err := l.Close(); err != nil {
+				b.Fatal(err)
+			}
+			slices.Sort(commits)
+			b.ReportMetric(float64(commits[len(commits)*99/100].Microseconds())/1000, "p99-commit-ms")
+			b.ReportMetric(float64(commits[len(commits)-1].Microseconds())/1000, "max-commit-ms")
 			b.ReportMetric(float64(s.Changes-before.Changes)/float64(s.Batches-before.Batches), "orders/commit")
 		})
 	}

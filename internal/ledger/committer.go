@@ -228,6 +228,9 @@ func (c *committer) commit(batch []*op) {
 	for i, o := range batch {
 		o.done <- errs[i]
 	}
+	if c.l.checkpoints != nil {
+		c.l.checkpoints.committed(c.l.writer, len(batch)) // after the answers
+	}
 }
 
 func (c *committer) alone(batch []*op, errs []error) {

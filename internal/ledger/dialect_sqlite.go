@@ -133,14 +133,9 @@ func sqliteDSN(path string, reader bool) (string, error) {
 		q.Add("_pragma", "foreign_keys(1)")
 		q.Add("_pragma", "temp_store(memory)")
 		q.Add("_pragma", "cache_size(-16384)")
-		q.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
+		q.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAnyway))
 		q.Add("_txlock", "immediate")
 	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(abs), RawQuery: strings.ReplaceAll(q.Encode(), "+", "%20")}
 	return u.String(), nil
 }
-
-// checkpointPages is how long the log grows before a commit copies it into
-// the database: long enough to copy hot pages once for many commits, short
-// enough that the commit which does it stays within a few milliseconds.
-const checkpointPages = 2000

@@ -48,16 +48,17 @@ type Stats struct {
 
 // Ledger keeps the facts in SQL. See the package comment.
 type Ledger struct {
-	opts    Options
-	dialect dialect
-	writeDB *sql.DB
-	readDB  *sql.DB
-	writer  *writer
-	reads   stmtCache
-	commits *committer
-	events  eventIDs
-	keys    keyFilter
-	buffers insertBuffers // the committer's
+	opts        Options
+	dialect     dialect
+	writeDB     *sql.DB
+	readDB      *sql.DB
+	writer      *writer
+	reads       stmtCache
+	commits     *committer
+	checkpoints *checkpointer
+	events      eventIDs
+	keys        keyFilter
+	buffers     insertBuffers // the committer's
 
 	closeOnce  sync.Once
 	closeErr   error
@@ -103,10 +104,16 @@ func OpenSQLite(ctx context.Context, path string, opts Options) (*Ledger, error)
 		_ = writeDB.Close()
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	return open(ctx, sqliteDialect{}, writeDB, readDB, opts)
+	checkpointDB, err := sql.Open("sqlite", w)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("ledger: %w", err), writeDB.Close(), readDB.Close())
+	}
+	return open(ctx, sqliteDialect{}, writeDB, readDB, newCheckpointer(checkpointDB), opts)
 }
 
-func open(ctx context.Context, d dialect, writeDB, readDB *sql.DB, opts Options) (*Ledger, error) {
+// open opens a ledger over a database; checkpoints is nil for one that looks
+// after its log itself.
+func open(ctx context.Context, d dialect, writeDB, readDB *sql.DB, checkpoints *checkpointer, opts Options) (*Ledger, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -121,7 +128,7 @@ func open(ctx context.Context, d dialect, writeDB, readDB *sql.DB, opts Options)
 	writeDB.SetMaxIdleConns(1)
 	readDB.SetMaxOpenConns(opts.Readers)
 	readDB.SetMaxIdleConns(opts.Readers)
-	l := &Ledger{opts: opts, dialect: d, writeDB: writeDB, readDB: readDB, writer: &writer{db: writeDB, d: d}}
+	l := &Ledger{opts: opts, dialect: d, writeDB: writeDB, readDB: readDB, writer: &writer{db: writeDB, d: d}, checkpoints: checkpoints}
 	l.reads.db = readDB
 	if err := l.start(ctx); err != nil {
 		return nil, errors.Join(err, l.closeDatabases())
@@ -142,6 +149,13 @@ func (l *Ledger) start(ctx context.Context) error {
 	l.commits = newCommitter(l)
 	background, stop := context.WithCancel(context.Background())
 	l.stop = stop
+	if l.checkpoints != nil {
+		l.background.Go(func() {
+			if err := l.checkpoints.run(background); err != nil && background.Err() == nil {
+				l.opts.Log.Error("checkpoints stopped; commits do them and take longer", "error", err)
+			}
+		})
+	}
 	l.keys.init()
 	l.background.Go(func() {
 		if err := l.keys.load(background, l.readDB); err != nil && background.Err() == nil {
@@ -202,7 +216,11 @@ func (l *Ledger) Close() error {
 
 func (l *Ledger) closeDatabases() error {
 	l.reads.close()
-	return errors.Join(l.readDB.Close(), l.writer.close(), l.writeDB.Close())
+	err := l.readDB.Close()
+	if l.checkpoints != nil {
+		err = errors.Join(err, l.checkpoints.db.Close())
+	}
+	return errors.Join(err, l.writer.close(), l.writeDB.Close())
 }
 
 func orDefault(n, d int) int {
