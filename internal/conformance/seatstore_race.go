@@ -428,6 +428,9 @@ func (t *seatTest) readAndFollow(ref seatflow.ShowRef, last seatflow.Revision) (
 	if err != nil {
 		return last, err
 	}
+	if batch.Trimmed {
+		return snap.Revision, nil // told that it fell behind: a follower takes a snapshot
+	}
 	house := &replica{at: snap.Revision, states: slices.Clone(snap.States)}
 	for _, c := range batch.Changes {
 		if !house.at.Before(c.Revision) {
