@@ -93,12 +93,13 @@ func (b *bench) text(took time.Duration) (string, error) {
 		p("| %s | "+r.format+" | %s | %s %g | %s |\n", r.what, got, strings.Join(rounds, " "), sign, r.target, verdict)
 	}
 
-	p("\n## Numbers behind them\n\n| run | a second | p50 ms | p99 ms |\n| --- | ---: | ---: | ---: |\n")
+	p("\n## Numbers behind them\n\n| run | a second | p50 ms | p99 ms | server CPU µs each |\n| --- | ---: | ---: | ---: | ---: |\n")
 	line := func(name, what string, of func(*measured) wrkRun) {
 		if b.wants(name) {
-			p("| %s | %.0f | %.2f | %.2f |\n", what, b.median(func(m *measured) float64 { return of(m).rate() }),
+			p("| %s | %.0f | %.2f | %.2f | %.0f |\n", what, b.median(func(m *measured) float64 { return of(m).rate() }),
 				b.median(func(m *measured) float64 { return float64(of(m).P50) / 1000 }),
-				b.median(func(m *measured) float64 { return float64(of(m).P99) / 1000 }))
+				b.median(func(m *measured) float64 { return float64(of(m).P99) / 1000 }),
+				b.median(func(m *measured) float64 { return of(m).cost() }))
 		}
 	}
 	for _, c := range []int{few, many} {
@@ -109,10 +110,15 @@ func (b *bench) text(took time.Duration) (string, error) {
 	line("hot", "hot-seat conflicts", func(m *measured) wrkRun { return m.hot })
 	line("map", "static handler, size of the map", func(m *measured) wrkRun { return m.nullMap })
 	line("map", fmt.Sprintf("seat-map reads, %d seats", theatreSeats), func(m *measured) wrkRun { return m.read })
-	line("mixed", fmt.Sprintf("mixed: %d clients browsing", browseClients), func(m *measured) wrkRun { return m.browse })
-	line("mixed", fmt.Sprintf("mixed: %d clients ordering", orderClients), func(m *measured) wrkRun { return m.mixed })
-	if b.wants("mixed") {
-		p("| mixed, together | %.0f | | |\n", b.median(func(m *measured) float64 { return m.browse.rate() + m.mixed.rate() }))
+	if b.wants("mixed") { // the processor time is of both together, and cannot be told apart
+		clients := func(what string, of func(*measured) wrkRun) {
+			p("| %s | %.0f | %.2f | %.2f | |\n", what, b.median(func(m *measured) float64 { return of(m).rate() }),
+				b.median(func(m *measured) float64 { return float64(of(m).P50) / 1000 }),
+				b.median(func(m *measured) float64 { return float64(of(m).P99) / 1000 }))
+		}
+		clients(fmt.Sprintf("mixed: %d clients browsing", browseClients), func(m *measured) wrkRun { return m.browse })
+		clients(fmt.Sprintf("mixed: %d clients ordering", orderClients), func(m *measured) wrkRun { return m.mixed })
+		p("| mixed, together | %.0f | | | |\n", b.median(func(m *measured) float64 { return m.browse.rate() + m.mixed.rate() }))
 	}
 	p("\n")
 	if b.wants("half") {

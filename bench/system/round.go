@@ -142,12 +142,12 @@ func mapPath(show seatflow.ShowID) string {
 func (b *bench) capacity(ctx context.Context, server, null *process, h *house, m *measured) (err error) {
 	for _, c := range []int{few, many} {
 		r := orderRun{path: "/order", connections: c, seconds: b.seconds, shows: h.stadiums, per: stadiumSeats, name: fmt.Sprint("null-", c)}
-		if m.null[c], err = b.orders(ctx, null.url, h, r); err != nil {
+		if m.null[c], err = b.orders(ctx, null, h, r); err != nil {
 			return err
 		}
 		r.path, r.name, r.first = "/api/v1/orders", fmt.Sprint("orders-", c), h.take(b.seconds*most)
 		profiled := b.profileCPU(server, fmt.Sprint("orders-", c))
-		m.orders[c], err = b.orders(ctx, server.url, h, r)
+		m.orders[c], err = b.orders(ctx, server, h, r)
 		profiled()
 		if err != nil {
 			return err
@@ -165,12 +165,12 @@ func (b *bench) capacity(ctx context.Context, server, null *process, h *house, m
 // hot measures conflicts a second: everybody wants the seat that is taken.
 func (b *bench) hot(ctx context.Context, server, null *process, h *house, m *measured) (err error) {
 	r := orderRun{path: "/conflict", connections: many, seconds: b.seconds, shows: []seatflow.ShowID{h.theatre}, per: 1, one: true, name: "hot"}
-	if m.nullHot, err = b.orders(ctx, null.url, h, r); err != nil {
+	if m.nullHot, err = b.orders(ctx, null, h, r); err != nil {
 		return err
 	}
 	r.path = "/api/v1/orders"
 	profiled := b.profileCPU(server, "hot")
-	m.hot, err = b.orders(ctx, server.url, h, r)
+	m.hot, err = b.orders(ctx, server, h, r)
 	profiled()
 	if err != nil {
 		return err
@@ -184,11 +184,11 @@ func (b *bench) hot(ctx context.Context, server, null *process, h *house, m *mea
 
 // maps measures reads of a seat map.
 func (b *bench) maps(ctx context.Context, server, null *process, h *house, m *measured) (err error) {
-	if m.nullMap, err = wrk(ctx, "reads.lua", null.url, threads, many, b.seconds, "paths=/map"); err != nil {
+	if m.nullMap, err = wrk(ctx, "reads.lua", null, threads, many, b.seconds, "paths=/map"); err != nil {
 		return err
 	}
 	profiled := b.profileCPU(server, "map")
-	m.read, err = wrk(ctx, "reads.lua", server.url, threads, many, b.seconds, "paths="+mapPath(h.theatre))
+	m.read, err = wrk(ctx, "reads.lua", server, threads, many, b.seconds, "paths="+mapPath(h.theatre))
 	profiled()
 	if err == nil && m.nullMap.Refused+m.read.Refused > 0 {
 		err = fmt.Errorf("%d reads were refused", m.nullMap.Refused+m.read.Refused)
@@ -257,12 +257,12 @@ func (b *bench) mixed(ctx context.Context, server, _ *process, h *house, m *meas
 	browsed := make(chan error, 1)
 	go func() {
 		var err error
-		m.browse, err = wrk(ctx, "reads.lua", server.url, 1, browseClients, b.seconds, "paths="+strings.Join(paths, ","))
+		m.browse, err = wrk(ctx, "reads.lua", server, 1, browseClients, b.seconds, "paths="+strings.Join(paths, ","))
 		browsed <- err
 	}()
 	r := orderRun{path: "/api/v1/orders", connections: orderClients, threads: 1, seconds: b.seconds, shows: h.arenas, per: arenaSeats, across: true, name: "mixed"}
 	var err error
-	m.mixed, err = b.orders(ctx, server.url, h, r)
+	m.mixed, err = b.orders(ctx, server, h, r)
 	err = errors.Join(err, <-browsed)
 	profiled()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -61,6 +62,27 @@ func (p *process) stop() error {
 		return nil // the null handler ends by its signal
 	}
 	return err
+}
+
+// cpu is the processor time that the process has taken; 0 where the system
+// does not tell.
+func (p *process) cpu() time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0
+	}
+	user, err1 := strconv.Atoi(f[11])
+	system, err2 := strconv.Atoi(f[12])
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return time.Duration(user+system) * tick
 }
 
 // startServer serves an empty data folder.
