@@ -39,7 +39,8 @@ func (l *Ledger) Audit(ctx context.Context) (seatflow.LedgerAudit, error) {
 		if err := auditPaid(ctx, q, &a); err != nil {
 			return err
 		}
-		a.IntegrityFaults, err = l.dialect.integrity(ctx, q, auditList)
+		faults, err := l.dialect.integrity(ctx, q, auditList)
+		a.IntegrityFaults = append(a.IntegrityFaults, faults...)
 		return err
 	})
 	return a, err
@@ -186,7 +187,7 @@ func auditPayments(ctx context.Context, q querier, a *seatflow.LedgerAudit) erro
 			a.EndingUnknown++
 		}
 		why := p.fault()
-		if copies != 1 {
+		if why == "" && copies != 1 {
 			why = fmt.Sprintf("stands %d times", copies)
 		}
 		if why != "" {

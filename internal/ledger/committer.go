@@ -264,7 +264,8 @@ func (c *committer) alone(batch []*op, errs []error) {
 // note remembers whether the last transaction worked.
 func (c *committer) note(err error) {
 	was := c.down.Load()
-	if err == nil || !errors.Is(err, seatflow.ErrUnknownCommit) && !c.l.dialect.isDown(err) {
+	down := errors.Is(err, seatflow.ErrUnknownCommit) || errors.Is(err, errNoTransaction) || c.l.dialect.isDown(err)
+	if err == nil || !down {
 		if was != nil && err == nil {
 			c.down.Store(nil)
 			c.l.opts.Log.Info("ledger commits again")

@@ -50,7 +50,8 @@ type dialect interface {
 
 	// isDuplicate: a unique key refused a row.
 	isDuplicate(err error) bool
-	// isDown: the database as a whole did not work, whatever was asked.
+	// isDown: the database as a whole did not work, whatever was asked. That
+	// a transaction cannot begin says so by itself.
 	isDown(err error) bool
 	// certainlyNotCommitted: an error of COMMIT after which the transaction
 	// is known not to have happened.

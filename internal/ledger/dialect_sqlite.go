@@ -56,13 +56,13 @@ func (sqliteDialect) isDuplicate(err error) bool {
 }
 
 func (sqliteDialect) isDown(err error) bool {
-	code, ok := sqliteCode(err)
+	code, _ := sqliteCode(err)
 	switch code & 0xff {
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN,
 		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PERM:
 		return true
 	}
-	return !ok // not from the database at all: there is no connection
+	return false
 }
 
 // A busy database refused to begin committing. After any other error a

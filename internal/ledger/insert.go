@@ -16,6 +16,9 @@ import (
 // looking first.
 var errDuplicate = errors.New("ledger: duplicate row")
 
+// errNoTransaction: one could not even begin.
+var errNoTransaction = errors.New("ledger: no transaction")
+
 // insertTable is a table that batches of rows are inserted into by multi-row
 // statements.
 type insertTable struct {
@@ -276,7 +279,7 @@ func (l *Ledger) write(batch []*op, errs []error, look bool) error {
 	ctx := context.Background() // a batch belongs to no caller
 	t, err := l.writer.begin(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", seatflow.ErrNotCommitted, err)
+		return fmt.Errorf("%w: %w: %w", seatflow.ErrNotCommitted, errNoTransaction, err)
 	}
 	if err := l.writeOps(t, batch, errs, look); err != nil {
 		_, ends := l.dialect.insertOrRollback()
