@@ -13,8 +13,8 @@ import (
 // Seats is an empty seat store under test and the strings it hangs on.
 type Seats struct {
 	Store seatflow.SeatStore
-	// Now reads the store's clock, which must stand still between two moves:
-	// the suite compares instants.
+	// Now reads the store's clock, which must stand still between two moves,
+	// at a whole millisecond: the suite compares instants.
 	Now func() time.Time
 	// Advance moves the store's clock on.
 	Advance func(time.Duration)

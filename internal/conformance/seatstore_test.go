@@ -4,8 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"seatflow/internal/testkit"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newModel(TB) Seats {
 	clock := testkit.NewFakeClock(time.Date(2026, 5, 1, 18, 0, 0, 0, time.UTC))

@@ -4,12 +4,12 @@
 //
 // # State model
 //
-// A show's view is one immutable root: generation, revision, counts, the
-// seats, the order records and the users' counts, the last three in paged
-// vectors that share all unchanged pages with the root before. A writer takes
-// the show's lock, copies the few pages it changes into a new root, publishes
-// that by one pointer store and appends the change to the log of its
-// partition before it lets go of the lock. So
+// A show's view is one immutable root: generation, revision, counts, and the
+// seats in pages, each seat with its state and the record of the order that
+// has it. Orders and what users are charged with follow from the records. A
+// writer takes the show's lock, copies the few pages it changes into a new
+// root that shares all others, publishes it by one pointer store and appends
+// the change to the log of its partition before it lets go of the lock. So
 //
 //   - a reader loads one pointer and has a consistent view for as long as it
 //     likes, without any lock, while writers go on;
