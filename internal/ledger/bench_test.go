@@ -104,7 +104,7 @@ func BenchmarkPlainCommit(b *testing.B) {
 // BenchmarkUnusedKey asks for keys that were never used.
 func BenchmarkUnusedKey(b *testing.B) {
 	l := openTest(b, Options{})
-	l.background.Wait() // loaded
+	<-l.keys.tried // loaded
 	b.ReportAllocs()
 	for range b.N {
 		if _, err := l.OrderByKey(context.Background(), "guest-0123456789", "0123456789abcdef"); !errors.Is(err, seatflow.ErrNotFound) {

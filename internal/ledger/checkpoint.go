@@ -18,6 +18,8 @@ type checkpointer struct {
 	wake   chan struct{}
 	finish atomic.Bool // the committer should copy the rest
 	since  int         // changes since the last wake; the committer's
+
+	pages, rest, every int // the constants below; fewer in tests
 }
 
 const (
@@ -39,7 +41,7 @@ const (
 
 func newCheckpointer(db *sql.DB) *checkpointer {
 	db.SetMaxOpenConns(1)
-	return &checkpointer{db: db, wake: make(chan struct{}, 1)}
+	return &checkpointer{db: db, wake: make(chan struct{}, 1), pages: checkpointPages, rest: finishPages, every: checkpointEvery}
 }
 
 // committed is called by the committer after each transaction.
@@ -48,7 +50,7 @@ func (c *checkpointer) committed(w *writer, changes int) {
 		// It is only put off if this fails.
 		_, _ = walState(context.Background(), w.conn, "PASSIVE")
 	}
-	if c.since += changes; c.since < checkpointEvery {
+	if c.since += changes; c.since < c.every {
 		return
 	}
 	c.since = 0
@@ -73,10 +75,10 @@ func (c *checkpointer) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if waiting < checkpointPages {
+		if waiting < c.pages {
 			continue
 		}
-		for round := 0; round < checkpointRounds && waiting > finishPages; round++ {
+		for round := 0; round < checkpointRounds && waiting > c.rest; round++ {
 			if waiting, err = walState(ctx, c.db, "PASSIVE"); err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 type keyFilter struct {
 	seed   maphash.Seed
 	loaded atomic.Bool
+	tried  chan struct{} // closed when loading has ended, well or not
 	stages atomic.Pointer[[]*keyStage]
 	grow   sync.Mutex
 }
@@ -46,7 +47,7 @@ func newKeyStage(pairs int) *keyStage {
 }
 
 func (f *keyFilter) init() {
-	f.seed = maphash.MakeSeed()
+	f.seed, f.tried = maphash.MakeSeed(), make(chan struct{})
 	f.stages.Store(&[]*keyStage{newKeyStage(keyFirstStage)})
 }
 

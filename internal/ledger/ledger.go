@@ -158,6 +158,7 @@ func (l *Ledger) start(ctx context.Context) error {
 	}
 	l.keys.init()
 	l.background.Go(func() {
+		defer close(l.keys.tried)
 		if err := l.keys.load(background, l.readDB); err != nil && background.Err() == nil {
 			l.opts.Log.Warn("idempotency keys not loaded; each is looked up", "error", err)
 		}
