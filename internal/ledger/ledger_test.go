@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -14,7 +15,13 @@ import (
 	"seatflow"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashEnv); path != "" {
+		fmt.Fprintln(os.Stderr, crashWriter(path)) // ends only if it fails
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func openTest(t testing.TB, opts Options) *Ledger {
 	t.Helper()
