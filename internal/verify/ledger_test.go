@@ -74,7 +74,7 @@ func TestLedgerFindsWhatIsBroken(t *testing.T) {
 		"a refund that is not there":  {[]string{"UPDATE payment SET ending = 'refund'"}, I2, "ending: sandbox capture"},
 		"paid without money":          {[]string{"DELETE FROM payment"}, I2, "paid without money"},
 		"unknown with a known order":  {[]string{"UPDATE payment SET ending = 'unknown'"}, I2, "ending: sandbox capture"},
-		"a capture of a lost payment": {[]string{"UPDATE payment SET capture_id = NULL"}, I2, "stands 0 times"},
+		"a capture of a lost payment": {[]string{"UPDATE payment SET capture_id = NULL"}, I2, "no capture id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
