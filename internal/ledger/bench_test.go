@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -110,5 +111,42 @@ func BenchmarkUnusedKey(b *testing.B) {
 		if _, err := l.OrderByKey(context.Background(), "guest-0123456789", "0123456789abcdef"); !errors.Is(err, seatflow.ErrNotFound) {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkPacedOrders inserts orders on a fixed schedule, as many a second as
+// its name says, and tells how long they took from when they were due.
+func BenchmarkPacedOrders(b *testing.B) {
+	for _, rate := range []int{2000, 7500} {
+		b.Run(fmt.Sprint(rate), func(b *testing.B) {
+			l := openTest(b, Options{})
+			show := testShow(b, l, 10)
+			took := make([]time.Duration, b.N)
+			var failed atomic.Int64
+			var all sync.WaitGroup
+			start := time.Now()
+			for i := range b.N {
+				due := start.Add(time.Duration(i) * time.Second / time.Duration(rate))
+				if wait := time.Until(due); wait > 0 {
+					<-time.After(wait)
+				}
+				all.Go(func() {
+					n := sale(show, fmt.Sprintf("buyer-%03d", i*7919%1000), "key-"+fmt.Sprint(i), seatflow.SeatID(i+1))
+					if _, err := l.InsertOrder(context.Background(), n); err != nil {
+						failed.Add(1)
+					}
+					took[i] = time.Since(due)
+				})
+			}
+			all.Wait()
+			if failed.Load() > 0 {
+				b.Fatalf("%d failed", failed.Load())
+			}
+			slices.Sort(took)
+			for _, p := range []int{50, 99} {
+				b.ReportMetric(float64(took[b.N*p/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", p))
+			}
+			b.ReportMetric(float64(took[b.N-1].Microseconds())/1000, "max-ms")
+		})
 	}
 }

@@ -25,7 +25,7 @@ type checkpointer struct {
 const (
 	// checkpointPages is how long the log grows before it is copied: long
 	// enough that hot pages are copied once for many commits.
-	checkpointPages = 16_000
+	checkpointPages = 4000
 	// finishPages is what the committer may be asked to copy itself, a few
 	// milliseconds' worth.
 	finishPages = 500
@@ -34,7 +34,7 @@ const (
 	checkpointRounds = 3
 	// checkpointAnyway is where the writer copies after all, should the
 	// checkpointer not work.
-	checkpointAnyway = 64_000
+	checkpointAnyway = 40_000
 	// checkpointEvery is how many changes go by between two looks at the log.
 	checkpointEvery = 256
 )

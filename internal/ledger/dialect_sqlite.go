@@ -117,11 +117,6 @@ func (sqliteDialect) integrity(ctx context.Context, q querier, limit int) ([]str
 	return faults, rows.Err()
 }
 
-// writerCacheKiB keeps the pages that orders touch in memory. Keys of users
-// land all over their index: with SQLite's default of 2 MB most of an order's
-// pages were read again for each commit, a tenth of its processor time.
-const writerCacheKiB = 128 << 10
-
 // sqliteDSN names a database file with the pragmas of a writer or a reader.
 func sqliteDSN(path string, reader bool) (string, error) {
 	abs, err := filepath.Abs(path)
@@ -137,10 +132,12 @@ func sqliteDSN(path string, reader bool) (string, error) {
 		q.Add("_pragma", "synchronous(full)")
 		q.Add("_pragma", "foreign_keys(1)")
 		q.Add("_pragma", "temp_store(memory)")
-		q.Add("_pragma", fmt.Sprintf("cache_size(-%d)", writerCacheKiB))
 		q.Add("_pragma", "cache_size(-16384)")
 		q.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAnyway))
 		q.Add("_txlock", "immediate")
+		if vfs := gatherLogWrites(); vfs != "" { // only where synchronous is full
+			q.Add("vfs", vfs)
+		}
 	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(abs), RawQuery: strings.ReplaceAll(q.Encode(), "+", "%20")}
 	return u.String(), nil

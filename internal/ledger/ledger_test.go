@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, crashWriter(path)) // ends only if it fails
 		os.Exit(1)
 	}
+	if code, ok := testProcess(); ok {
+		os.Exit(code)
+	}
 	goleak.VerifyTestMain(m)
 }
 

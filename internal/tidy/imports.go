@@ -67,7 +67,7 @@ var Rooms = map[string]Room{
 	"internal/memseats": {Ours: []string{root}},
 	"internal/ledger": {
 		Ours:    []string{root},
-		Drivers: []string{"modernc.org/sqlite", "github.com/pressly/goose/v3"},
+		Drivers: []string{"modernc.org/sqlite", "modernc.org/libc", "unsafe", "github.com/pressly/goose/v3"},
 		Tests:   []string{"internal/seatplan"},
 	},
 	"internal/live": {Ours: []string{root}, Drivers: []string{"unsafe"}, Tests: []string{"internal/memseats"}},
