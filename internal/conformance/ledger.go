@@ -244,7 +244,7 @@ func (t *ledgerTest) told(no seatflow.OrderNo, want ...string) []seatflow.OrderE
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("history of %s:\n got %q\nwant %q", no, got, want)
+		t.Fatalf("history of %s:\n got %q\nwant %q", no, got, want)
 	}
 	if o := t.order(no); o.Version != int64(len(want)) {
 		t.Errorf("order %s has version %d after %d events", no, o.Version, len(want))

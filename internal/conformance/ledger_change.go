@@ -285,11 +285,11 @@ func ledgerRefund(t *ledgerTest) {
 	// One that is left and one that is not: the one.
 	part, second, err := t.l.RefundSeats(ctx, change, seats(1, 2))
 	if err != nil || second == nil || second.Amount.Amount != seatPrice || second.ID == refund.ID || !slices.Equal(part.Seats(), seats(3)) {
-		t.Errorf("refund of one more: %+v, %+v, %v", part, second, err)
+		t.Fatalf("refund of one more: %+v, %+v, %v", part, second, err)
 	}
 	whole, third, err := t.l.RefundSeats(ctx, change, nil)
 	if err != nil || third == nil || third.Amount.Amount != seatPrice || whole.State != seatflow.OrderRefunded || len(whole.Seats()) != 0 {
-		t.Errorf("refund of the rest: %+v, %+v, %v", whole, third, err)
+		t.Fatalf("refund of the rest: %+v, %+v, %v", whole, third, err)
 	}
 	h := t.told(o.No, "order.created:>pending", "order.paid:pending>paid", "order.refunded:paid>paid", "order.refunded:paid>paid", "order.refunded:paid>refunded")
 	if !slices.Equal(h[2].Seats, seats(2, 4)) || !slices.Equal(h[3].Seats, seats(1)) || !slices.Equal(h[4].Seats, seats(3)) {
