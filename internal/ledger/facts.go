@@ -27,6 +27,8 @@ func (l *Ledger) RaiseGeneration(ctx context.Context, show seatflow.ShowID, seen
 	})
 }
 
+const factsQuery = "SELECT " + orderColumns + " FROM order_info WHERE no IN (SELECT order_no FROM order_seat WHERE show_id = ?) ORDER BY no"
+
 // Facts implements [seatflow.FactsReader].
 func (l *Ledger) Facts(ctx context.Context, show seatflow.ShowID) (seatflow.Facts, error) {
 	var f seatflow.Facts
@@ -35,8 +37,7 @@ func (l *Ledger) Facts(ctx context.Context, show seatflow.ShowID) (seatflow.Fact
 			return err
 		}
 		f.Generation = f.Show.Generation
-		f.Orders, err = queryAll(ctx, q, scanOnlyOrder, "SELECT "+orderColumns+" FROM order_info "+
-			"WHERE no IN (SELECT order_no FROM order_seat WHERE show_id = ?) ORDER BY no", int64(show))
+		f.Orders, err = queryAll(ctx, q, scanOnlyOrder, factsQuery, int64(show))
 		return err
 	})
 	return f, err

@@ -63,6 +63,11 @@ func (f *keyFilter) hash(user seatflow.UserID, key string) uint64 {
 func (f *keyFilter) add(user seatflow.UserID, key string) {
 	h := f.hash(user, key)
 	stages := *f.stages.Load()
+	for _, s := range stages {
+		if s.has(h) {
+			return // a retry takes no room
+		}
+	}
 	last := stages[len(stages)-1]
 	last.set(h)
 	if last.left.Add(-1) == 0 {

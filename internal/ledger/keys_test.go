@@ -155,3 +155,15 @@ func TestKeysBesideAnOpenTransaction(t *testing.T) {
 		t.Errorf("after the commit: %v", err)
 	}
 }
+
+// TestRepeatedKeysTakeNoRoom: the filter grows with keys, not with calls.
+func TestRepeatedKeysTakeNoRoom(t *testing.T) {
+	var f keyFilter
+	f.init()
+	for range 3 * keyFirstStage {
+		f.add("u", "the same key")
+	}
+	if n := len(*f.stages.Load()); n != 1 {
+		t.Errorf("one key fills %d stages", n)
+	}
+}
