@@ -305,3 +305,25 @@ func TestSuspectViewIsRebuiltOnUse(t *testing.T) {
 	wantCode(t, err, seatflow.CodeSeatsTaken)
 	r.agree()
 }
+
+// An owner that is queued again while its earlier entry is being settled is
+// not forgotten: the facts moved after they were read.
+func TestQueuedAgainWhileSettling(t *testing.T) {
+	r := newRig(t, 20)
+	o := r.mustCreate("ann", "", 1)
+	r.seats.On("Extend", testkit.FailBefore(seatflow.ErrUnknownOutcome), testkit.Times(1))
+	if _, err := r.svc.Extend(t.Context(), buyer("ann"), o.No); err != nil || r.svc.Owed() != 1 {
+		t.Fatalf("%v, owed %d", err, r.svc.Owed())
+	}
+	r.seats.On("Sell", testkit.FailBefore(seatflow.ErrUnknownOutcome), testkit.Times(1))
+	// The queue has read the order as pending; now it is paid, and the view
+	// cannot be told.
+	r.seats.On("Extend", testkit.Before(func() { r.pay(capture(o, "1")) }), testkit.Times(1))
+	if left := r.svc.SettleOwed(t.Context()); left != 1 {
+		t.Fatalf("left %d, want the payment that was queued meanwhile", left)
+	}
+	if left := r.svc.SettleOwed(t.Context()); left != 0 || r.state(1) != seatflow.Sold {
+		t.Fatalf("left %d, seat %v", left, r.state(1))
+	}
+	r.agree()
+}

@@ -20,14 +20,22 @@ const laterEvery = 500 * time.Millisecond
 // laterQueue keeps the owners about whom the view could not be told.
 type laterQueue struct {
 	mu    sync.Mutex
-	owed  map[seatflow.Owner]seatflow.ShowID
-	shows map[seatflow.ShowID]struct{} // whose views must be rebuilt
+	owed  map[seatflow.Owner]debt
+	shows map[seatflow.ShowID]uint64 // whose views must be rebuilt; values as debt.turn
+	turns uint64
 	woken chan struct{}
 }
 
+// debt is one owner's entry. What is queued again while it is being settled
+// has a later turn and stays: the facts may have moved since they were read.
+type debt struct {
+	show seatflow.ShowID
+	turn uint64
+}
+
 func (q *laterQueue) init() {
-	q.owed = make(map[seatflow.Owner]seatflow.ShowID)
-	q.shows = make(map[seatflow.ShowID]struct{})
+	q.owed = make(map[seatflow.Owner]debt)
+	q.shows = make(map[seatflow.ShowID]uint64)
 	q.woken = make(chan struct{}, 1)
 }
 
@@ -36,7 +44,8 @@ func (s *Service) laterSettle(show seatflow.ShowID, owner seatflow.Owner) {
 	s.later.mu.Lock()
 	full := len(s.later.owed) >= laterMost
 	if !full {
-		s.later.owed[owner] = show
+		s.later.turns++
+		s.later.owed[owner] = debt{show, s.later.turns}
 	}
 	s.later.mu.Unlock()
 	if full {
@@ -50,7 +59,8 @@ func (s *Service) laterSettle(show seatflow.ShowID, owner seatflow.Owner) {
 // been rebuilt.
 func (s *Service) laterRebuild(show seatflow.ShowID) {
 	s.later.mu.Lock()
-	s.later.shows[show] = struct{}{}
+	s.later.turns++
+	s.later.shows[show] = s.later.turns
 	s.later.mu.Unlock()
 	s.later.wake()
 }
@@ -90,25 +100,29 @@ func (s *Service) SettleOwed(ctx context.Context) int {
 	s.later.mu.Lock()
 	owed, shows := maps.Clone(s.later.owed), maps.Clone(s.later.shows)
 	s.later.mu.Unlock()
-	for show := range shows {
+	for show, turn := range shows {
 		if err := s.rebuilds.join(ctx, show, force, s.runRebuild); err != nil {
 			s.log.DebugContext(ctx, "the view still cannot be rebuilt", "show", show, "err", err)
 			continue
 		}
 		s.later.mu.Lock()
-		delete(s.later.shows, show)
+		if s.later.shows[show] == turn {
+			delete(s.later.shows, show)
+		}
 		s.later.mu.Unlock()
 	}
-	for owner, show := range owed {
+	for owner, d := range owed {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := s.settleOwed(ctx, show, owner); err != nil {
+		if err := s.settleOwed(ctx, d.show, owner); err != nil {
 			s.log.DebugContext(ctx, "the view still cannot be told", "order", owner.Order, "err", err)
 			continue
 		}
 		s.later.mu.Lock()
-		delete(s.later.owed, owner)
+		if s.later.owed[owner] == d {
+			delete(s.later.owed, owner)
+		}
 		s.later.mu.Unlock()
 	}
 	return s.Owed()
