@@ -54,7 +54,7 @@ var Rooms = map[string]Room{
 	"internal/booking": {
 		Ours:    []string{root},
 		Drivers: []string{"github.com/oklog/ulid/v2"},
-		Tests:   []string{"internal/memseats", "internal/ledger", "internal/verify", "internal/seatplan", "internal/catalog"},
+		Tests:   []string{"internal/memseats", "internal/redisseats", "internal/ledger", "internal/verify", "internal/seatplan", "internal/catalog"},
 	},
 	"internal/guardian": {
 		Ours:  []string{root, "internal/booking"},
@@ -65,15 +65,37 @@ var Rooms = map[string]Room{
 		Tests: []string{"internal/memseats", "internal/ledger", "internal/verify", "internal/seatplan", "internal/catalog"},
 	},
 	"internal/memseats": {Ours: []string{root}},
+	"internal/redisseats": {
+		Ours:    []string{root},
+		Drivers: []string{"github.com/redis/rueidis"},
+		Tests:   []string{"internal/memseats"},
+	},
+	"internal/bus": {
+		Ours:    []string{root},
+		Drivers: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2"},
+	},
+	"internal/lock": {
+		Ours:    []string{root},
+		Drivers: []string{"github.com/redis/rueidis", "github.com/go-redsync/redsync/v4"},
+	},
+	"internal/relay": {
+		Ours:  []string{root},
+		Tests: []string{"internal/memseats", "internal/ledger", "internal/bus", "internal/lock", "internal/redisseats", "internal/booking", "internal/seatplan", "internal/catalog"},
+	},
+	"internal/admission": {Ours: []string{root}, Tests: []string{"internal/redisseats"}},
+	"internal/reconcile": {
+		Ours:  []string{root, "internal/booking"},
+		Tests: []string{"internal/memseats", "internal/redisseats", "internal/ledger", "internal/lock", "internal/verify", "internal/seatplan", "internal/catalog", "internal/guardian", "internal/payment"},
+	},
 	"internal/ledger": {
 		Ours:    []string{root},
-		Drivers: []string{"modernc.org/sqlite", "modernc.org/libc", "unsafe", "github.com/pressly/goose/v3"},
+		Drivers: []string{"modernc.org/sqlite", "modernc.org/libc", "unsafe", "github.com/pressly/goose/v3", "github.com/go-sql-driver/mysql"},
 		Tests:   []string{"internal/seatplan"},
 	},
-	"internal/live": {Ours: []string{root}, Drivers: []string{"unsafe"}, Tests: []string{"internal/memseats"}},
+	"internal/live": {Ours: []string{root}, Drivers: []string{"unsafe"}, Tests: []string{"internal/memseats", "internal/bus", "internal/relay", "internal/lock"}},
 	"internal/httpapi": {
 		Ours: []string{root, "internal/auth", "internal/catalog", "internal/seatplan", "internal/booking",
-			"internal/payment", "internal/live"},
+			"internal/payment", "internal/live", "internal/admission", "internal/reconcile"},
 		Drivers: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/text", "golang.org/x/time"},
 		Tests:   []string{"internal/memseats", "internal/ledger", "internal/guardian", "internal/verify", "internal/web"},
 	},
@@ -81,7 +103,7 @@ var Rooms = map[string]Room{
 	"internal/loadgen":     {Ours: []string{root}, Drivers: []string{"github.com/HdrHistogram/hdrhistogram-go"}},
 	"internal/verify":      {Ours: []string{root}, Drivers: []string{"github.com/bits-and-blooms/bloom/v3"}, Tests: []string{"internal/memseats", "internal/ledger"}},
 	"internal/conformance": {Ours: []string{root, "internal/testkit"}, Drivers: testModules, Tests: []string{"internal/memseats", "internal/ledger"}},
-	"internal/testkit":     {Ours: []string{root}, Drivers: testModules},
+	"internal/testkit":     {Ours: []string{root}, Drivers: append([]string{"github.com/Shopify/toxiproxy/v2", "github.com/redis/rueidis", "github.com/go-sql-driver/mysql", "github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/sirupsen/logrus", "github.com/rs/zerolog"}, testModules...)},
 	"internal/tidy":        {Ours: []string{root}},
 	"bench":                {Ours: []string{everything}, Drivers: []string{everything}},
 	"test":                 {Ours: []string{everything}, Drivers: []string{everything}},

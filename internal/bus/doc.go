@@ -1,0 +1,2 @@
+// Package bus carries changes through NATS JetStream, embedded or external.
+package bus

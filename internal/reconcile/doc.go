@@ -1,0 +1,2 @@
+// Package reconcile makes the view agree with the facts again.
+package reconcile

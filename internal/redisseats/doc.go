@@ -1,0 +1,3 @@
+// Package redisseats is the view in Redis: every operation of
+// seatflow.SeatStore as one Lua script.
+package redisseats

@@ -1,0 +1,3 @@
+// Package relay moves seat changes and the ledger's outbox to the bus, in
+// order.
+package relay
