@@ -36,6 +36,16 @@ type Houses interface {
 	House(ctx context.Context, id seatflow.ShowID) (*seatflow.House, error)
 }
 
+// Admission limits how often a user may ask for seats.
+type Admission interface {
+	// Admit counts a request and returns nil, or a *seatflow.Error of code
+	// 1029 when the user is over the limit.
+	Admit(ctx context.Context, user seatflow.UserID) error
+	// Remote reports whether Admit asks another process: it is then asked
+	// while the ledger is.
+	Remote() bool
+}
+
 // Options are what a Service needs.
 type Options struct {
 	Seats  seatflow.SeatStore
@@ -50,7 +60,11 @@ type Options struct {
 	Grace time.Duration
 	// LedgerDeadline bounds one ledger transaction; 0: seatflow.LedgerDeadline.
 	LedgerDeadline time.Duration
-	Metrics        *telemetry.Metrics // nil: counted and thrown away
+	// Admission limits how often a user may ask for seats; nil: it does not.
+	Admission Admission
+	// ShowRate is the orders a second that one show takes; 0: any number.
+	ShowRate int
+	Metrics  *telemetry.Metrics // nil: counted and thrown away
 }
 
 // Service runs orders through their life. It keeps no state that a restart
@@ -67,6 +81,8 @@ type Service struct {
 	grace    time.Duration
 	deadline time.Duration
 	metrics  *telemetry.Metrics
+	admits   Admission
+	showRate int
 
 	flights  flights
 	rebuilds rebuilds
@@ -76,7 +92,8 @@ type Service struct {
 // New returns a Service. Its background work runs in [Service.Run].
 func New(o Options) *Service {
 	s := &Service{seats: o.Seats, ledger: o.Ledger, houses: o.Houses, clock: o.Clock, log: o.Log,
-		newNo: o.NewOrderNo, grace: o.Grace, deadline: o.LedgerDeadline, metrics: o.Metrics}
+		newNo: o.NewOrderNo, grace: o.Grace, deadline: o.LedgerDeadline, metrics: o.Metrics,
+		admits: o.Admission, showRate: o.ShowRate}
 	if s.clock == nil {
 		s.clock = seatflow.WallClock{}
 	}

@@ -78,6 +78,9 @@ func (s *Service) create(ctx context.Context, req CreateRequest) (Created, error
 		return Created{}, err
 	}
 	if strings.TrimSpace(req.Key) == "" {
+		if err := s.askAdmission(ctx, req.Actor.User, false)(); err != nil {
+			return Created{}, err
+		}
 		return s.createOnce(ctx, req, seats)
 	}
 	if err := CheckKey(req.Key); err != nil {
@@ -94,7 +97,8 @@ func (s *Service) create(ctx context.Context, req CreateRequest) (Created, error
 	var got *seatflow.Order
 	defer func() { s.flights.leave(k, mine, got) }()
 	// Before anything that could refuse: a replay is a replay even when the
-	// sale is over.
+	// sale is over, or its user over the rate.
+	admitted := s.askAdmission(ctx, req.Actor.User, true)
 	known, err := s.ledger.OrderByKey(ctx, req.Actor.User, req.Key)
 	switch {
 	case err == nil:
@@ -103,11 +107,33 @@ func (s *Service) create(ctx context.Context, req CreateRequest) (Created, error
 	case !errors.Is(err, seatflow.ErrNotFound):
 		return Created{}, unavailable(seatflow.ReasonLedgerDown, err)
 	}
+	if err := admitted(); err != nil {
+		return Created{}, err
+	}
 	created, err := s.createOnce(ctx, req, seats)
 	if err == nil {
 		got = &created.Order
 	}
 	return created, err
+}
+
+// admittedAlways is the answer of no admission.
+func admittedAlways() error { return nil }
+
+// askAdmission asks whether a user may make a request now and returns a
+// function that waits for the answer. beside: the caller has something else to
+// ask meanwhile.
+func (s *Service) askAdmission(ctx context.Context, user seatflow.UserID, beside bool) func() error {
+	if s.admits == nil {
+		return admittedAlways
+	}
+	if !beside || !s.admits.Remote() {
+		err := s.admits.Admit(ctx, user)
+		return func() error { return err }
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- s.admits.Admit(ctx, user) }()
+	return func() error { return <-answer }
 }
 
 // createOnce makes an order whose key, if any, is not known yet.
@@ -205,7 +231,7 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 	show := &house.Show
 	hold := seatflow.HoldRequest{
 		Show: show.Ref(), User: order.User, KeyHash: seatflow.HashKey(order.User, order.Key),
-		Seats: order.Seats(), For: holdFor(show, req.Actor), Cap: show.HoldCap, Limit: show.LimitPerUser,
+		Seats: order.Seats(), For: holdFor(show, req.Actor), Cap: show.HoldCap, Limit: show.LimitPerUser, Rate: s.showRate,
 	}
 	var rebuilt, settled, stale, renamed bool
 	order.No = s.newNo()

@@ -36,21 +36,28 @@ type Config struct {
 	Listen           string `koanf:"listen" help:"address to serve HTTP on; port 0 takes a free one"`
 	Data             string `koanf:"data" help:"folder of the ledger, its lock and the signing secret; made when missing"`
 	PublicURL        string `koanf:"publicUrl" help:"base URL under which people reach the server; empty: http://LISTEN"`
-	Seats            string `koanf:"seats" help:"where the seat state lives: memory"`
-	Ledger           string `koanf:"ledger" help:"where the facts live: sqlite (a file in the data folder)"`
+	Node             string `koanf:"node" help:"this process's name in events and logs; empty: made from the host's name and the process id"`
+	SecretFile       string `koanf:"secretFile" help:"file with the secret (64 hex digits) that signs tokens, the same on all nodes; empty: one made in the data folder"`
+	Seats            string `koanf:"seats" help:"where the seat state lives: memory, or redis://HOST:PORT (several addresses: a Cluster), rediss://…, redis-sentinel://HOST:PORT,…/MASTER"`
+	Ledger           string `koanf:"ledger" help:"where the facts live: sqlite (a file in the data folder), or mysql://USER:PASSWORD@HOST:PORT/DATABASE"`
+	Bus              string `koanf:"bus" help:"what carries changes to other nodes: embedded (NATS in this process), or nats://HOST:PORT,…"`
+	Locks            string `koanf:"locks" help:"where leases live: empty (this process; with Redis seats, their server), or redis://HOST:PORT,… of independent servers, five for Redlock"`
 	GraceSeconds     int    `koanf:"graceSeconds" min:"1" max:"3600" help:"age below which a one-sided remnant is left to the request that made it"`
 	LedgerDeadlineMs int    `koanf:"ledgerDeadlineMs" min:"100" max:"60000" help:"longest time that one ledger transaction may take, queueing included"`
 	ChangesKept      int    `koanf:"changesKept" min:"64" max:"1048576" help:"seat changes kept per partition for followers to catch up with"`
 	Pprof            string `koanf:"pprof" help:"loopback address of the profiler; empty: off"`
 
-	Log      Log      `koanf:"log"`
-	Hold     Hold     `koanf:"hold"`
-	Limits   Limits   `koanf:"limits"`
-	Guardian Guardian `koanf:"guardian"`
-	Commit   Commit   `koanf:"commit"`
-	HTTP     HTTP     `koanf:"http"`
-	Guest    Guest    `koanf:"guest"`
-	Sandbox  Sandbox  `koanf:"sandbox"`
+	Log       Log       `koanf:"log"`
+	Hold      Hold      `koanf:"hold"`
+	Limits    Limits    `koanf:"limits"`
+	Rates     Rates     `koanf:"rates"`
+	Backends  Backends  `koanf:"backends"`
+	Reconcile Reconcile `koanf:"reconcile"`
+	Guardian  Guardian  `koanf:"guardian"`
+	Commit    Commit    `koanf:"commit"`
+	HTTP      HTTP      `koanf:"http"`
+	Guest     Guest     `koanf:"guest"`
+	Sandbox   Sandbox   `koanf:"sandbox"`
 }
 
 // Log says how much is logged and in which form.
@@ -70,6 +77,25 @@ type Hold struct {
 // Limits bounds what one buyer gets.
 type Limits struct {
 	SeatsPerUser int `koanf:"seatsPerUser" min:"0" max:"1000" help:"seats in effect per user and show, for new shows; 0: no limit"`
+}
+
+// Rates are sliding windows on orders. Above them the answer is 429.
+type Rates struct {
+	OrdersPerUserPerMinute int `koanf:"ordersPerUserPerMinute" min:"0" max:"1000000" help:"requests to create an order that one user may make in a minute; 0: no window"`
+	OrdersPerShowPerSecond int `koanf:"ordersPerShowPerSecond" min:"0" max:"10000000" help:"orders that one show takes in a second; 0: no window"`
+}
+
+// Backends bounds what this node uses of servers that it shares with others.
+type Backends struct {
+	RedisConns  int `koanf:"redisConns" min:"1" max:"1024" help:"connections to each Redis server for commands that do not block"`
+	LedgerConns int `koanf:"ledgerConns" min:"2" max:"1024" help:"connections to MySQL or MariaDB"`
+	MaxBusBytes int `koanf:"maxBusBytes" min:"1048576" max:"1099511627776" help:"most that a stream of the bus keeps; the oldest goes first"`
+	BusReplicas int `koanf:"busReplicas" min:"1" max:"5" help:"servers that keep each stream of an external bus; 3 for a cluster of three"`
+}
+
+// Reconcile says how often the view is held against the facts.
+type Reconcile struct {
+	IntervalSeconds int `koanf:"intervalSeconds" min:"0" max:"86400" help:"pause between two rounds; 0: only on demand"`
 }
 
 // Guardian says how the guardian looks for holds that are due.
@@ -116,12 +142,16 @@ func Defaults() Config {
 		Data:             "seatflow-data",
 		Seats:            "memory",
 		Ledger:           "sqlite",
+		Bus:              "embedded",
 		GraceSeconds:     60,
 		LedgerDeadlineMs: 5000,
 		ChangesKept:      8192,
 		Log:              Log{Level: "info", Format: "text"},
 		Hold:             Hold{Seconds: 900, CapSeconds: 1800, ExtendSeconds: 300},
 		Limits:           Limits{SeatsPerUser: 6},
+		Rates:            Rates{OrdersPerUserPerMinute: 10, OrdersPerShowPerSecond: 500},
+		Backends:         Backends{RedisConns: 2, LedgerConns: 16, MaxBusBytes: 256 << 20, BusReplicas: 1},
+		Reconcile:        Reconcile{IntervalSeconds: 300},
 		Guardian:         Guardian{IntervalMs: 250, Batch: 256},
 		Commit:           Commit{BatchOrders: 512, BatchBytes: 1 << 20, QueueOrders: 16_384},
 		HTTP: HTTP{
@@ -176,12 +206,7 @@ func (c Config) Validate() error {
 			fault("publicUrl", "%q is not of the form https://HOST[:PORT]", c.PublicURL)
 		}
 	}
-	if c.Seats != "memory" {
-		fault("seats", "%q is not supported; this version keeps seat state in: memory", redact(c.Seats))
-	}
-	if c.Ledger != "sqlite" {
-		fault("ledger", "%q is not supported; this version keeps the facts in: sqlite", redact(c.Ledger))
-	}
+	c.checkBackends(fault)
 	if c.Hold.CapSeconds < c.Hold.Seconds {
 		fault("hold.capSeconds", "%d is less than hold.seconds (%d)", c.Hold.CapSeconds, c.Hold.Seconds)
 	}
@@ -201,6 +226,45 @@ func (c Config) Validate() error {
 		return &FaultsError{Faults: list}
 	}
 	return nil
+}
+
+// schemes are the URLs that each backend takes, beside the one word for what
+// is built in.
+var schemes = map[string][]string{
+	"seats":  {"redis", "rediss", "redis-sentinel", "rediss-sentinel"},
+	"ledger": {"mysql"},
+	"bus":    {"nats", "tls"},
+	"locks":  {"redis", "rediss"},
+}
+
+// Embedded reports whether facts and view live in this process and its data
+// folder, which then has one server only.
+func (c Config) Embedded() bool { return c.Seats == "memory" }
+
+func (c Config) checkBackends(fault func(path, format string, args ...any)) {
+	for _, b := range []struct{ key, value, builtin string }{
+		{"seats", c.Seats, "memory"}, {"ledger", c.Ledger, "sqlite"}, {"bus", c.Bus, "embedded"}, {"locks", c.Locks, ""},
+	} {
+		if b.value == b.builtin {
+			continue
+		}
+		for _, one := range strings.Split(b.value, ",") {
+			scheme, rest, ok := strings.Cut(one, "://")
+			if !ok && one != "" && strings.Contains(b.value, "://") {
+				continue // a further address of the URL before it
+			}
+			if !slices.Contains(schemes[b.key], scheme) || rest == "" {
+				fault(b.key, "%q is neither %q nor a URL of %s", redact(b.value), b.builtin, strings.Join(schemes[b.key], "://, ")+"://")
+				break
+			}
+		}
+	}
+	if c.Seats == "memory" && c.Ledger != "sqlite" && c.Ledger != "" {
+		fault("ledger", "seats in memory belong to one process, so the facts must be in its data folder: sqlite")
+	}
+	if c.Seats != "memory" && c.Ledger == "sqlite" {
+		fault("ledger", "seats in Redis may be shared by several nodes, so the facts must be too: mysql://…")
+	}
 }
 
 func checkAddress(s string) error {
