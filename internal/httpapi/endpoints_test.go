@@ -22,6 +22,7 @@ import (
 	"seatflow/internal/auth"
 	"seatflow/internal/catalog"
 	"seatflow/internal/payment"
+	"seatflow/internal/telemetry"
 )
 
 func TestShows(t *testing.T) {
@@ -386,6 +387,11 @@ func TestOps(t *testing.T) {
 	}
 	var ready Ready
 	s.do("GET /readyz", "").is(200).into(&ready)
+	health["bus"] = fmt.Errorf("%w: secret", telemetry.ErrDegraded)
+	s.do("GET /readyz", "").is(200).into(&ready)
+	if ready.Status != "ok" || ready.Checks["bus"] != "degraded" {
+		t.Errorf("without its bus: %+v", ready)
+	}
 	health["ledger"] = errors.New("secret")
 	a := s.do("GET /readyz", "").is(503)
 	a.into(&ready)

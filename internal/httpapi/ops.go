@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"net/http"
 
 	"seatflow"
+	"seatflow/internal/telemetry"
 )
 
 //go:embed assets
@@ -27,7 +29,11 @@ func (a *API) ready(c *call) error {
 				out.Checks[name] = "ok"
 				continue
 			}
-			out.Checks[name], out.Status, status = "failing", "unavailable", http.StatusServiceUnavailable
+			if errors.Is(err, telemetry.ErrDegraded) {
+				out.Checks[name] = "degraded" // and the rest goes on
+			} else {
+				out.Checks[name], out.Status, status = "failing", "unavailable", http.StatusServiceUnavailable
+			}
 			a.opt.Log.WarnContext(c.ctx, "health check fails", "check", name, "error", err)
 		}
 	}

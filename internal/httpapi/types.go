@@ -357,7 +357,7 @@ type Alive struct {
 // Ready is the answer of /readyz.
 type Ready struct {
 	Status string            `json:"status" enum:"ok,unavailable"`
-	Checks map[string]string `json:"checks" doc:"ok or failing, by check"`
+	Checks map[string]string `json:"checks" doc:"ok, degraded (requests are served all the same) or failing, by check"`
 }
 
 // SeatChange is one seat's new state.

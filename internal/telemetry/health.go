@@ -15,6 +15,10 @@ const checkTimeout = 2 * time.Second
 // ErrDraining: the server is stopping and wants no new work.
 var ErrDraining = errors.New("telemetry: the server is stopping")
 
+// ErrDegraded marks what fails without making the server useless: it is shown,
+// and requests still come.
+var ErrDegraded = errors.New("telemetry: degraded")
+
 // Health is the named checks that make a server ready. The zero value has
 // none and is ready.
 type Health struct {
@@ -25,6 +29,7 @@ type Health struct {
 
 type check struct {
 	probe func(context.Context) error
+	soft  bool
 	now   *run // the run in progress, or nil
 }
 
@@ -46,6 +51,15 @@ func (h *Health) Register(name string, probe func(context.Context) error) {
 	h.checks[name] = &check{probe: probe}
 }
 
+// RegisterSoft adds a check whose failure is shown as [ErrDegraded] and leaves
+// the server ready.
+func (h *Health) RegisterSoft(name string, probe func(context.Context) error) {
+	h.Register(name, probe)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.checks[name].soft = true
+}
+
 // Drain makes every later answer not ready, so that a load balancer looks
 // elsewhere before the listener closes.
 func (h *Health) Drain() {
@@ -64,8 +78,10 @@ func (h *Health) Check(ctx context.Context) map[string]error {
 
 	h.mu.Lock()
 	results := make(map[string]error, len(h.checks)+1)
+	soft := map[string]bool{}
 	runs := make(map[string]*run, len(h.checks))
 	for name, c := range h.checks {
+		soft[name] = c.soft
 		if c.now == nil {
 			c.now = &run{started: time.Now(), done: make(chan struct{})}
 			go h.run(context.WithoutCancel(ctx), c, c.now)
@@ -98,6 +114,11 @@ func (h *Health) Check(ctx context.Context) map[string]error {
 			results[name] = fmt.Errorf("telemetry: check %s: %w", name, context.DeadlineExceeded)
 		}
 	}
+	for name, err := range results {
+		if err != nil && soft[name] {
+			results[name] = fmt.Errorf("%w: %w", ErrDegraded, err)
+		}
+	}
 	return results
 }
 
@@ -117,10 +138,11 @@ func (h *Health) run(ctx context.Context, c *check, r *run) {
 	r.err = c.probe(ctx)
 }
 
-// Ready reports whether all checks of a result are good.
+// Ready reports whether requests should come: whether all checks of a result
+// are good or merely degraded.
 func Ready(results map[string]error) bool {
 	for _, err := range results {
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrDegraded) {
 			return false
 		}
 	}

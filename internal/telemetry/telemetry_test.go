@@ -229,6 +229,10 @@ func TestHealth(t *testing.T) {
 	if got := h.Check(context.Background()); !Ready(got) {
 		t.Errorf("after repair: %v", got)
 	}
+	h.RegisterSoft("soft", func(context.Context) error { return down })
+	if got := h.Check(context.Background()); !Ready(got) || !errors.Is(got["soft"], ErrDegraded) || !errors.Is(got["soft"], down) {
+		t.Errorf("a soft check that fails: %v", got)
+	}
 	h.Drain()
 	if got := h.Check(context.Background()); !errors.Is(got["draining"], ErrDraining) || Ready(got) {
 		t.Errorf("draining: %v", got)
