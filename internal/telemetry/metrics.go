@@ -27,6 +27,9 @@ type Metrics struct {
 	// Compensations counts holds given back because a later step failed, by
 	// what failed.
 	Compensations *Outcomes
+	// Admissions counts requests that met a user's rate window, by what it
+	// said; "unasked" ones were let through because it could not be asked.
+	Admissions *Outcomes
 	// Rebuilds counts views rebuilt from the facts.
 	Rebuilds *Outcomes
 	// StreamsEnded counts event streams by why they ended.
@@ -71,6 +74,8 @@ func NewMetrics() *Metrics {
 		"expired", "postponed", "released", "sold", "voided", "raced", "left")
 	m.Compensations = outcomes("seatflow_compensations_total", "after", "Holds given back because a later step failed.",
 		"conflict", "not_committed", "unknown", "stale", "void", "voided", "key_used", "no_show", "error")
+	m.Admissions = outcomes("seatflow_admissions_total", "outcome", "Requests that met a user's rate window, by what it said.",
+		"admitted", "refused", "unasked")
 	m.Rebuilds = outcomes("seatflow_view_rebuilds_total", "outcome", "Views rebuilt from the facts.",
 		"installed", "stale")
 	m.StreamsEnded = outcomes("seatflow_event_streams_ended_total", "why", "Event streams that ended, by reason.",
