@@ -104,7 +104,7 @@ func (s *shard) sweep(now int64) {
 		}
 		w := &s.windows[s.hand]
 		// Set back by more than a span, the clock has made it as good as idle.
-		if idle := now - w.last(); idle < w.span && idle >= -w.span {
+		if idle := now - w.last; idle < w.span && idle >= -w.span {
 			s.hand++
 			continue
 		}
@@ -122,7 +122,8 @@ func (s *shard) sweep(now int64) {
 // window is a ring of the newest times of attempts.
 type window struct {
 	name string
-	span int64   // of the last attempt
+	last int64   // when the newest attempt was made
+	span int64   // of that attempt
 	ring []int64 // full when len is the most that was asked for
 	next int     // where the ring's oldest is, once it is full
 }
@@ -132,15 +133,12 @@ type window struct {
 const roomKept = 16
 
 func (w *window) reset(name string) {
-	w.name, w.span, w.next = name, 0, 0
+	w.name, w.last, w.span, w.next = name, 0, 0, 0
 	if cap(w.ring) > roomKept {
 		w.ring = nil
 	}
 	w.ring = w.ring[:0]
 }
-
-// last returns the newest time; the window is not empty.
-func (w *window) last() int64 { return w.newest(1) }
 
 // newest returns the k-th newest time, for k from 1 to len(ring).
 func (w *window) newest(k int) int64 {
@@ -157,13 +155,14 @@ func (w *window) newest(k int) int64 {
 func (w *window) attempt(now int64, most int, span int64) int64 {
 	w.span = span
 	at := now
-	if len(w.ring) > 0 && at < w.last() { // the clock was set back
-		if w.last()-at > span {
+	if len(w.ring) > 0 && at < w.last { // the clock was set back
+		if w.last-at > span {
 			w.ring, w.next = w.ring[:0], 0
 		} else {
-			at = w.last()
+			at = w.last
 		}
 	}
+	w.last = at
 	passes := len(w.ring) < most || at-w.newest(most) >= span
 	w.push(at, most)
 	if passes {
