@@ -147,7 +147,7 @@ func (l *Ledger) UpdateShow(ctx context.Context, show seatflow.Show) (seatflow.S
 		return seatflow.Show{}, err
 	}
 	return change(ctx, l, 512+len(prices), func(t *tx) (seatflow.Show, error) {
-		was, err := scanShow(t.QueryRowContext(t.ctx, "SELECT "+showColumns+" FROM "+showTable+" WHERE id = ?", int64(show.ID)))
+		was, err := scanShow(t.QueryRowContext(t.ctx, "SELECT "+showColumns+" FROM "+showTable+" WHERE id = ?"+l.dialect.forUpdate(), int64(show.ID)))
 		if errors.Is(err, seatflow.ErrNotFound) {
 			return was, domainError{err}
 		}

@@ -27,9 +27,10 @@ type op struct {
 	insert *seatflow.NewOrder
 	do     func(t *tx) error
 
-	bytes int
-	state atomic.Int32
-	done  chan error
+	bytes    int
+	deadline time.Time // of its caller; zero: none
+	state    atomic.Int32
+	done     chan error
 }
 
 // domainError marks a do's own answer, as against a failure of the database:
@@ -41,17 +42,21 @@ func (e domainError) Unwrap() error { return e.error }
 var opPool = sync.Pool{New: func() any { return &op{done: make(chan error, 1)} }}
 
 // committer takes everything that queued while the previous commit ran and
-// commits it as one transaction.
+// commits it as one transaction. One that has several writers does so on each
+// of them by turns.
 type committer struct {
-	l *Ledger
+	l        *Ledger
+	batchMax int
+	commit   func(w *writer, batch []*op)
+	singles  *committer // runs by itself what spoilt a batch; nil: this one does
 
 	mu      sync.Mutex
 	queue   []*op
 	closing bool
 	wake    chan struct{} // holds one token while the queue may be non-empty
-	stopped chan struct{}
+	stopped sync.WaitGroup
 
-	down atomic.Pointer[downState]
+	down *atomic.Pointer[downState] // one for all committers of a ledger
 
 	batches   atomic.Int64
 	committed atomic.Int64
@@ -68,9 +73,17 @@ type downState struct {
 
 const probeEvery = 250 * time.Millisecond
 
-func newCommitter(l *Ledger) *committer {
-	c := &committer{l: l, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	go c.run()
+func newCommitter(l *Ledger, batchMax int, down *atomic.Pointer[downState]) *committer {
+	c := &committer{l: l, batchMax: batchMax, wake: make(chan struct{}, 1), down: down}
+	c.commit = c.together
+	return c
+}
+
+// start lets a committer run on its writers.
+func (c *committer) start(writers ...*writer) *committer {
+	for _, w := range writers {
+		c.stopped.Go(func() { c.run(w, len(writers)) })
+	}
 	return c
 }
 
@@ -99,6 +112,7 @@ func (c *committer) submit(ctx context.Context, o *op) (err error, reusable bool
 	if err := c.mayTry(); err != nil {
 		return err, true
 	}
+	o.deadline, _ = ctx.Deadline()
 	c.mu.Lock()
 	if c.closing {
 		c.mu.Unlock()
@@ -111,10 +125,7 @@ func (c *committer) submit(ctx context.Context, o *op) (err error, reusable bool
 	c.queue = append(c.queue, o)
 	c.mu.Unlock()
 	c.queued.Add(1)
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.rouse()
 
 	if ctx.Done() == nil {
 		return <-o.done, true
@@ -138,28 +149,57 @@ func (c *committer) submit(ctx context.Context, o *op) (err error, reusable bool
 	}
 }
 
+// again queues ops that were claimed once more, in a committer that runs them
+// one by one. Their callers may withdraw them as if they had never been taken.
+func (c *committer) again(ops []*op) {
+	for _, o := range ops {
+		o.state.Store(opWaiting)
+	}
+	c.queued.Add(int64(len(ops)))
+	c.mu.Lock()
+	c.queue = append(c.queue, ops...)
+	c.mu.Unlock()
+	c.rouse()
+}
+
+func (c *committer) rouse() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
 // close stops accepting, commits what was accepted and waits for that.
 func (c *committer) close() {
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-	<-c.stopped
+	c.rouse()
+	c.stopped.Wait()
 }
 
-func (c *committer) run() {
-	defer close(c.stopped)
+func (c *committer) run(w *writer, lanes int) {
 	var taken, batch []*op
 	for {
 		c.mu.Lock()
-		taken, c.queue = c.queue, taken[:0]
+		if lanes == 1 {
+			taken, c.queue = c.queue, taken[:0]
+		} else {
+			// A share, so that the others need not wait for all of it.
+			n := (len(c.queue) + lanes - 1) / lanes
+			taken = append(taken[:0], c.queue[:n]...)
+			left := copy(c.queue, c.queue[n:])
+			clear(c.queue[left:])
+			c.queue = c.queue[:left]
+			if left > 0 {
+				c.rouse()
+			}
+		}
 		closing := c.closing
 		c.mu.Unlock()
 		if len(taken) == 0 {
 			if closing {
+				c.rouse() // the next one may end too
 				return
 			}
 			<-c.wake
@@ -171,7 +211,7 @@ func (c *committer) run() {
 			batch, n = c.claim(batch[:0], rest)
 			rest = rest[n:]
 			if len(batch) > 0 {
-				c.commit(batch)
+				c.commit(w, batch)
 			}
 		}
 		clear(taken)
@@ -184,7 +224,7 @@ func (c *committer) run() {
 func (c *committer) claim(batch, queue []*op) ([]*op, int) {
 	bytes := 0
 	for i, o := range queue {
-		if len(batch) > 0 && (len(batch) >= c.l.opts.BatchMax || bytes+o.bytes > c.l.opts.BatchBytes) {
+		if len(batch) > 0 && (len(batch) >= c.batchMax || bytes+o.bytes > c.l.opts.BatchBytes) {
 			return batch, i
 		}
 		if o.state.CompareAndSwap(opWaiting, opClaimed) {
@@ -195,48 +235,68 @@ func (c *committer) claim(batch, queue []*op) ([]*op, int) {
 	return batch, len(queue)
 }
 
-// commit carries a batch through to an answer for each of its ops.
-func (c *committer) commit(batch []*op) {
+// together carries a batch through to an answer for each of its ops.
+func (c *committer) together(w *writer, batch []*op) {
 	start := time.Now()
 	errs := make([]error, len(batch))
-	err := c.l.write(batch, errs, false)
-	if errors.Is(err, errDuplicate) {
+	err := c.l.write(w, batch, errs, false)
+	look := errors.Is(err, errDuplicate)
+	if look {
 		// Some row met a key. Look before each insert, so that it fails alone.
 		clear(errs)
-		err = c.l.write(batch, errs, true)
+		err = c.l.write(w, batch, errs, true)
 	}
-	if err != nil && !errors.Is(err, seatflow.ErrUnknownCommit) && len(batch) > 1 {
+	if c.singles != nil && c.mayPass(err) {
+		clear(errs)
+		err = c.l.write(w, batch, errs, look)
+	}
+	switch {
+	case err == nil || errors.Is(err, seatflow.ErrUnknownCommit):
+		c.note(err)
+	case c.singles != nil && !errors.Is(err, errNoTransaction):
+		// Each on its own, and out of the way of those that come.
+		c.note(err)
+		c.finish(w, start, nil, nil)
+		c.singles.again(batch)
+		return
+	case c.singles == nil && len(batch) > 1:
 		// One op may have spoilt it for all: each on its own. If the database
 		// is down, the first will say so for the rest.
 		clear(errs)
-		c.alone(batch, errs)
-	} else {
+		c.alone(w, batch, errs)
+		err = nil
+	default:
 		c.note(err)
-		if err != nil {
-			for i := range errs {
-				errs[i] = err
-			}
+	}
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
 		}
 	}
+	c.finish(w, start, batch, errs)
+}
+
+// finish counts a transaction and answers its ops.
+func (c *committer) finish(w *writer, start time.Time, batch []*op, errs []error) {
 	took := time.Since(start)
 	c.batches.Add(1)
 	c.committed.Add(int64(len(batch)))
 	c.nanos.Add(int64(took))
-	if f := c.l.opts.OnCommit; f != nil {
+	if f := c.l.opts.OnCommit; f != nil && len(batch) > 0 {
 		f(len(batch), took)
 	}
 	for i, o := range batch {
 		o.done <- errs[i]
 	}
 	if c.l.checkpoints != nil {
-		c.l.checkpoints.committed(c.l.writer, len(batch)) // after the answers
+		c.l.checkpoints.committed(w, len(batch)) // after the answers
 	}
 }
 
-func (c *committer) alone(batch []*op, errs []error) {
+func (c *committer) alone(w *writer, batch []*op, errs []error) {
 	failed := 0
 	for i := range batch {
-		err := c.l.write(batch[i:i+1], errs[i:i+1], true)
+		err := c.l.write(w, batch[i:i+1], errs[i:i+1], true)
 		if err != nil {
 			errs[i] = err
 			if failed++; failed == 3 && failed == i+1 { // nothing works: spare the rest

@@ -43,16 +43,39 @@ type dialect interface {
 	// a key refuses a row, where the database can do so, and says whether it
 	// did.
 	insertOrRollback() (verb string, endsTransaction bool)
-	// lockShow is appended to the read of a show's generation.
+	// lockShow is appended to the read of a show that must stay as it is until
+	// the transaction ends, forUpdate to the read of a row that it changes.
 	lockShow() string
-	// byUser hints that a user's orders are found by the user's key.
-	byUser() string
+	forUpdate() string
+	// snapshot says how several reads see one state of the database.
+	snapshot() *sql.TxOptions
+	// ordersOf reads a page of a user's orders (user, number, limit), newest
+	// first, facts the orders that have seats of a show.
+	ordersOf() string
+	facts() string
+	// join joins in the order in which the tables are written.
+	join() string
+
+	// shared: other processes write the same database, so that what this one
+	// remembers of it may be out of date and a row may change between a read
+	// and a write.
+	shared() bool
+	// texts: statements go as text with their values in it, and what can go
+	// in one statement should; otherwise they are prepared.
+	texts() bool
+	// pack and unpack are how large documents are stored.
+	pack(document []byte) ([]byte, error)
+	unpack(stored []byte) ([]byte, error)
 
 	// isDuplicate: a unique key refused a row.
 	isDuplicate(err error) bool
 	// isDown: the database as a whole did not work, whatever was asked. That
 	// a transaction cannot begin says so by itself.
 	isDown(err error) bool
+	// isTransient: another transaction was in the way; the whole transaction
+	// may be run again. isLockWait: it waited for a lock until it gave up.
+	isTransient(err error) bool
+	isLockWait(err error) bool
 	// certainlyNotCommitted: an error of COMMIT after which the transaction
 	// is known not to have happened.
 	certainlyNotCommitted(err error) bool

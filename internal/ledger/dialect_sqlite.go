@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -39,7 +40,28 @@ func (sqliteDialect) insertOrRollback() (string, bool) { return "INSERT OR ROLLB
 
 func (sqliteDialect) lockShow() string { return "" } // there is one writer
 
-func (sqliteDialect) byUser() string { return " INDEXED BY uk_order_info_user_key" }
+func (sqliteDialect) forUpdate() string { return "" }
+
+func (sqliteDialect) snapshot() *sql.TxOptions { return &sql.TxOptions{ReadOnly: true} }
+
+func (sqliteDialect) ordersOf() string {
+	return "SELECT " + orderColumns + " FROM order_info WHERE no IN (SELECT no FROM order_info INDEXED BY uk_order_info_user_key " +
+		"WHERE user_id = ? AND no < ?) AND state <> 'void' ORDER BY no DESC LIMIT ?"
+}
+
+func (sqliteDialect) facts() string {
+	return "SELECT " + orderColumns + " FROM order_info WHERE no IN (SELECT order_no FROM order_seat WHERE show_id = ?) ORDER BY no"
+}
+
+func (sqliteDialect) join() string { return " JOIN " }
+
+func (sqliteDialect) shared() bool { return false }
+
+func (sqliteDialect) texts() bool { return false }
+
+func (sqliteDialect) pack(document []byte) ([]byte, error) { return document, nil }
+
+func (sqliteDialect) unpack(stored []byte) ([]byte, error) { return stored, nil }
 
 func sqliteCode(err error) (int, bool) {
 	var e *sqlite.Error
@@ -64,6 +86,10 @@ func (sqliteDialect) isDown(err error) bool {
 	}
 	return false
 }
+
+func (sqliteDialect) isTransient(error) bool { return false } // there is one writer
+
+func (sqliteDialect) isLockWait(error) bool { return false }
 
 // A busy database refused to begin committing. After any other error a
 // recovery may still find the whole transaction in the log.

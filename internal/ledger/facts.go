@@ -13,7 +13,7 @@ import (
 func (l *Ledger) RaiseGeneration(ctx context.Context, show seatflow.ShowID, seen seatflow.Generation) (seatflow.Generation, error) {
 	return change(ctx, l, 0, func(t *tx) (seatflow.Generation, error) {
 		var gen seatflow.Generation
-		err := t.QueryRowContext(t.ctx, "SELECT generation FROM "+showTable+" WHERE id = ?", int64(show)).Scan(&gen)
+		err := t.QueryRowContext(t.ctx, "SELECT generation FROM "+showTable+" WHERE id = ?"+l.dialect.forUpdate(), int64(show)).Scan(&gen)
 		if errors.Is(err, sql.ErrNoRows) {
 			return 0, domainError{fmt.Errorf("ledger: show %d: %w", show, seatflow.ErrNotFound)}
 		}
@@ -27,8 +27,6 @@ func (l *Ledger) RaiseGeneration(ctx context.Context, show seatflow.ShowID, seen
 	})
 }
 
-const factsQuery = "SELECT " + orderColumns + " FROM order_info WHERE no IN (SELECT order_no FROM order_seat WHERE show_id = ?) ORDER BY no"
-
 // Facts implements [seatflow.FactsReader].
 func (l *Ledger) Facts(ctx context.Context, show seatflow.ShowID) (seatflow.Facts, error) {
 	var f seatflow.Facts
@@ -37,7 +35,7 @@ func (l *Ledger) Facts(ctx context.Context, show seatflow.ShowID) (seatflow.Fact
 			return err
 		}
 		f.Generation = f.Show.Generation
-		f.Orders, err = queryAll(ctx, q, scanOnlyOrder, factsQuery, int64(show))
+		f.Orders, err = queryAll(ctx, q, scanOnlyOrder, l.dialect.facts(), int64(show))
 		return err
 	})
 	return f, err
@@ -45,7 +43,7 @@ func (l *Ledger) Facts(ctx context.Context, show seatflow.ShowID) (seatflow.Fact
 
 // consistently runs reads on one snapshot of the database.
 func (l *Ledger) consistently(ctx context.Context, read func(q querier) error) error {
-	t, err := l.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	t, err := l.readDB.BeginTx(ctx, l.dialect.snapshot())
 	if err != nil {
 		return err
 	}

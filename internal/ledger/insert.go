@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -65,6 +64,9 @@ type rowsOf struct {
 
 // insertRows writes rows of several tables.
 func (t *tx) insertRows(all ...rowsOf) error {
+	if t.w.d.texts() {
+		return t.w.insertTexts(t.ctx, all)
+	}
 	return t.w.conn.Raw(func(dc any) error {
 		c, ok := dc.(driver.ConnPrepareContext)
 		if !ok {
@@ -159,7 +161,7 @@ func (l *Ledger) insertOrders(t *tx, orders []*seatflow.NewOrder) error {
 	if len(orders) == 0 {
 		return nil
 	}
-	b := &l.buffers
+	b := &t.w.buffers
 	b.sales, b.blocks, b.created, b.blocked = b.sales[:0], b.blocks[:0], b.created[:0], b.blocked[:0]
 	b.seat, b.outbox, b.seats = b.seat[:0], b.outbox[:0], b.seats[:0]
 	id, err := l.eventIDs(t, len(orders))
@@ -183,7 +185,7 @@ func (l *Ledger) insertOrders(t *tx, orders []*seatflow.NewOrder) error {
 		*event = appendValues(*event, no, id, unless(n.Actor.User == o.User, string(n.Actor.User)), string(n.Actor.Role),
 			nullText(n.Actor.TraceID), nullText(n.Actor.SpanID), unless(n.Actor.Device == o.Device, string(n.Actor.Device)), created)
 		b.outbox = appendValues(b.outbox, id, no)
-		id++
+		id += l.events.step
 	}
 	// In seat order, so that writers of other nodes lock in the same order.
 	slices.SortFunc(b.seats, func(x, y seatRow) int {
@@ -201,153 +203,4 @@ func (l *Ledger) insertOrders(t *tx, orders []*seatflow.NewOrder) error {
 		return fmt.Errorf("%w: %w", errDuplicate, err)
 	}
 	return err
-}
-
-// generations remembers each show's generation within a transaction: it is
-// read, and locked, once a show a batch.
-type generations map[seatflow.ShowID]seatflow.Generation
-
-// of returns a show's generation, or -1 when there is no such show.
-func (g generations) of(t *tx, show seatflow.ShowID) (seatflow.Generation, error) {
-	if gen, ok := g[show]; ok {
-		return gen, nil
-	}
-	var gen seatflow.Generation
-	err := t.QueryRowContext(t.ctx, "SELECT generation FROM "+showTable+" WHERE id = ?"+t.w.d.lockShow(), int64(show)).Scan(&gen)
-	if errors.Is(err, sql.ErrNoRows) {
-		gen, err = -1, nil
-	}
-	if err == nil {
-		g[show] = gen
-	}
-	return gen, err
-}
-
-// refuse says exactly why an order cannot be inserted, or nil.
-func (l *Ledger) refuse(t *tx, n *seatflow.NewOrder, gens generations) error {
-	o := &n.Order
-	there, err := queryOrder(t.ctx, t, "no = ?", string(o.No))
-	if errors.Is(err, seatflow.ErrNotFound) && o.Key != "" {
-		there, err = queryOrder(t.ctx, t, "user_id = ? AND okey = ?", string(o.User), o.Key)
-	}
-	if err == nil {
-		return domainError{&seatflow.OrderExistsError{Order: there}}
-	}
-	if !errors.Is(err, seatflow.ErrNotFound) {
-		return err
-	}
-	gen, err := gens.of(t, o.Show)
-	if err != nil {
-		return err
-	}
-	if gen < 0 {
-		return domainError{fmt.Errorf("ledger: show %d: %w", o.Show, seatflow.ErrNotFound)}
-	}
-	if gen != n.Generation {
-		return domainError{fmt.Errorf("ledger: show %d has generation %d, not %d: %w", o.Show, gen, n.Generation, seatflow.ErrStaleGeneration)}
-	}
-	taken, err := takenSeats(t, o.Show, o.Items)
-	if err != nil {
-		return err
-	}
-	if len(taken) > 0 {
-		return domainError{&seatflow.SeatConflictError{Seats: taken}}
-	}
-	return nil
-}
-
-// takenSeats returns which of the items' seats have a row.
-func takenSeats(t *tx, show seatflow.ShowID, items []seatflow.OrderItem) ([]seatflow.SeatID, error) {
-	var taken []seatflow.SeatID
-	for i := range items {
-		var one int
-		err := t.QueryRowContext(t.ctx, "SELECT 1 FROM order_seat WHERE show_id = ? AND seat_id = ?", int64(show), int64(items[i].Seat)).Scan(&one)
-		switch {
-		case err == nil:
-			taken = append(taken, items[i].Seat)
-		case !errors.Is(err, sql.ErrNoRows):
-			return nil, err
-		}
-	}
-	return taken, nil
-}
-
-// write runs a batch as one transaction. Answers that concern one op go into
-// errs; the returned error concerns all. look: check every insert before it
-// is written; otherwise errDuplicate may be returned.
-func (l *Ledger) write(batch []*op, errs []error, look bool) error {
-	ctx := context.Background() // a batch belongs to no caller
-	t, err := l.writer.begin(ctx)
-	if err != nil {
-		return fmt.Errorf("%w: %w: %w", seatflow.ErrNotCommitted, errNoTransaction, err)
-	}
-	if err := l.writeOps(t, batch, errs, look); err != nil {
-		_, ends := l.dialect.insertOrRollback()
-		t.rollback(ends && errors.Is(err, errDuplicate))
-		l.events.failed()
-		return fmt.Errorf("%w: %w", seatflow.ErrNotCommitted, err)
-	}
-	if err := t.commit(); err != nil {
-		sure := l.dialect.certainlyNotCommitted(err)
-		t.rollback(false)
-		l.events.failed()
-		if sure {
-			return fmt.Errorf("%w: commit: %w", seatflow.ErrNotCommitted, err)
-		}
-		return fmt.Errorf("%w: commit: %w", seatflow.ErrUnknownCommit, err)
-	}
-	return nil
-}
-
-func (l *Ledger) writeOps(t *tx, batch []*op, errs []error, look bool) error {
-	gens := generations{}
-	orders := l.buffers.orders[:0]
-	defer func() { clear(orders); l.buffers.orders = orders }()
-	for i, o := range batch {
-		if o.insert == nil {
-			continue
-		}
-		bad := look
-		if !bad {
-			gen, err := gens.of(t, o.insert.Order.Show)
-			if err != nil {
-				return err
-			}
-			bad = gen < 0 || gen != o.insert.Generation
-		}
-		if bad {
-			err := l.refuse(t, o.insert, gens)
-			if err != nil {
-				var own domainError
-				if !errors.As(err, &own) {
-					return err
-				}
-				errs[i] = own.error
-				continue
-			}
-		}
-		orders = append(orders, o.insert)
-		if look {
-			if err := l.insertOrders(t, orders); err != nil {
-				return err
-			}
-			orders = orders[:0]
-		}
-	}
-	if err := l.insertOrders(t, orders); err != nil {
-		return err
-	}
-	for i, o := range batch {
-		if o.do == nil {
-			continue
-		}
-		if err := o.do(t); err != nil {
-			var own domainError
-			if !errors.As(err, &own) {
-				return err
-			}
-			errs[i] = own.error
-		}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -32,10 +33,18 @@ type Options struct {
 	QueueMax   int            // changes that may wait; more are refused
 	BatchMax   int            // changes in one transaction
 	BatchBytes int            // rough size of a transaction's rows
-	Readers    int            // connections that read
+	Readers    int            // connections that read; with MySQL, MaxConns less those that write
 	// OnCommit is called after every transaction with its number of changes
-	// and how long it took, by the committer itself: it must not block.
+	// and how long it took, by a committer itself: it must not block. With
+	// MySQL there are several.
 	OnCommit func(size int, took time.Duration)
+
+	// With MySQL only.
+
+	MaxConns int // connections of this process, at least MinConns
+	// AllowRelaxedDurability opens a server that may lose commits which it
+	// acknowledged when its machine fails.
+	AllowRelaxedDurability bool
 }
 
 // Stats are totals since the ledger was opened.
@@ -44,6 +53,10 @@ type Stats struct {
 	Changes   int64         // in them
 	Committed time.Duration // spent on them
 	Queued    int64         // waiting now
+
+	// How full the pools are and what was waited for a connection. The first
+	// are those that write.
+	Writers, Readers sql.DBStats
 }
 
 // Ledger keeps the facts in SQL. See the package comment.
@@ -52,13 +65,19 @@ type Ledger struct {
 	dialect     dialect
 	writeDB     *sql.DB
 	readDB      *sql.DB
-	writer      *writer
+	writer      *writer   // of new orders
+	writers     []*writer // the others
 	reads       stmtCache
-	commits     *committer
+	commits     *committer // of new orders
+	changes     *committer // of every other change; the same one where one process writes alone
+	singles     *committer // of what must run by itself; nil likewise
+	down        atomic.Pointer[downState]
+	busy        busyShows
+	byKey       *lookups[userKey]          // nil: each look-up is a statement
+	byNo        *lookups[seatflow.OrderNo] // nil: likewise
 	checkpoints *checkpointer
 	events      eventIDs
 	keys        keyFilter
-	buffers     insertBuffers // the committer's
 
 	closeOnce  sync.Once
 	closeErr   error
@@ -114,26 +133,30 @@ func OpenSQLite(ctx context.Context, path string, opts Options) (*Ledger, error)
 // open opens a ledger over a database; checkpoints is nil for one that looks
 // after its log itself.
 func open(ctx context.Context, d dialect, writeDB, readDB *sql.DB, checkpoints *checkpointer, opts Options) (*Ledger, error) {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
-	if opts.Clock == nil {
-		opts.Clock = seatflow.WallClock{}
-	}
-	opts.QueueMax = orDefault(opts.QueueMax, DefaultQueueMax)
-	opts.BatchMax = orDefault(opts.BatchMax, DefaultBatchMax)
-	opts.BatchBytes = orDefault(opts.BatchBytes, DefaultBatchBytes)
-	opts.Readers = orDefault(opts.Readers, max(DefaultReaders, runtime.GOMAXPROCS(0)))
+	opts.setDefaults()
 	writeDB.SetMaxOpenConns(1)
 	writeDB.SetMaxIdleConns(1)
 	readDB.SetMaxOpenConns(opts.Readers)
 	readDB.SetMaxIdleConns(opts.Readers)
 	l := &Ledger{opts: opts, dialect: d, writeDB: writeDB, readDB: readDB, writer: &writer{db: writeDB, d: d}, checkpoints: checkpoints}
-	l.reads.db = readDB
+	l.reads.db, l.events.step = readDB, 1
 	if err := l.start(ctx); err != nil {
 		return nil, errors.Join(err, l.closeDatabases())
 	}
 	return l, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = seatflow.WallClock{}
+	}
+	o.QueueMax = orDefault(o.QueueMax, DefaultQueueMax)
+	o.BatchMax = orDefault(o.BatchMax, DefaultBatchMax)
+	o.BatchBytes = orDefault(o.BatchBytes, DefaultBatchBytes)
+	o.Readers = orDefault(o.Readers, max(DefaultReaders, runtime.GOMAXPROCS(0)))
 }
 
 func (l *Ledger) start(ctx context.Context) error {
@@ -146,7 +169,8 @@ func (l *Ledger) start(ctx context.Context) error {
 	if err := l.events.load(ctx, l.readDB); err != nil {
 		return err
 	}
-	l.commits = newCommitter(l)
+	l.commits = newCommitter(l, l.opts.BatchMax, &l.down).start(l.writer)
+	l.changes = l.commits
 	background, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	if l.checkpoints != nil {
@@ -187,7 +211,7 @@ func (l *Ledger) migrate(ctx context.Context) error {
 // Healthy implements [seatflow.Ledger]. While the ledger is down it tries an
 // empty transaction now and then, so that it is noticed when it works again.
 func (l *Ledger) Healthy(ctx context.Context) error {
-	if l.commits.down.Load() == nil {
+	if l.down.Load() == nil {
 		return nil
 	}
 	_, err := change(ctx, l, 0, func(t *tx) (struct{}, error) {
@@ -199,8 +223,23 @@ func (l *Ledger) Healthy(ctx context.Context) error {
 
 // Stats returns totals since the ledger was opened.
 func (l *Ledger) Stats() Stats {
-	c := l.commits
-	return Stats{Batches: c.batches.Load(), Changes: c.committed.Load(), Committed: time.Duration(c.nanos.Load()), Queued: c.queued.Load()}
+	s := Stats{Writers: l.writeDB.Stats(), Readers: l.readDB.Stats()}
+	for _, c := range l.committers() {
+		s.Batches += c.batches.Load()
+		s.Changes += c.committed.Load()
+		s.Committed += time.Duration(c.nanos.Load())
+		s.Queued += c.queued.Load()
+	}
+	return s
+}
+
+// committers returns each committer, in the order in which they may be closed.
+func (l *Ledger) committers() []*committer {
+	all := []*committer{l.commits}
+	if l.singles != nil {
+		all = append(all, l.changes, l.singles)
+	}
+	return all
 }
 
 // Close implements [seatflow.Ledger]: it accepts nothing more, commits what it
@@ -208,7 +247,13 @@ func (l *Ledger) Stats() Stats {
 func (l *Ledger) Close() error {
 	l.closeOnce.Do(func() {
 		l.stop()
-		l.commits.close()
+		for _, c := range l.committers() {
+			c.close()
+		}
+		if l.byKey != nil {
+			l.byKey.close()
+			l.byNo.close()
+		}
 		l.background.Wait()
 		l.closeErr = l.closeDatabases()
 	})
@@ -220,6 +265,9 @@ func (l *Ledger) closeDatabases() error {
 	err := l.readDB.Close()
 	if l.checkpoints != nil {
 		err = errors.Join(err, l.checkpoints.db.Close())
+	}
+	for _, w := range l.writers {
+		err = errors.Join(err, w.close())
 	}
 	return errors.Join(err, l.writer.close(), l.writeDB.Close())
 }
@@ -240,7 +288,7 @@ func change[T any](ctx context.Context, l *Ledger, bytes int, do func(t *tx) (T,
 		value, err = do(t)
 		return err
 	}
-	err, settled := l.commits.submit(ctx, o)
+	err, settled := l.changes.submit(ctx, o)
 	if !settled {
 		var none T
 		return none, err
@@ -248,9 +296,10 @@ func change[T any](ctx context.Context, l *Ledger, bytes int, do func(t *tx) (T,
 	return value, err
 }
 
-// stmtCache keeps the statements of the readers.
+// stmtCache keeps the statements of the readers, where they are prepared.
 type stmtCache struct {
 	db    *sql.DB
+	texts bool
 	stmts sync.Map // string -> *sql.Stmt
 }
 
@@ -278,6 +327,9 @@ func (c *stmtCache) close() {
 
 // QueryContext implements querier.
 func (c *stmtCache) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if c.texts {
+		return c.db.QueryContext(ctx, query, args...)
+	}
 	s, err := c.get(ctx, query)
 	if err != nil {
 		return nil, err
@@ -287,6 +339,9 @@ func (c *stmtCache) QueryContext(ctx context.Context, query string, args ...any)
 
 // QueryRowContext implements querier.
 func (c *stmtCache) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if c.texts {
+		return c.db.QueryRowContext(ctx, query, args...)
+	}
 	s, err := c.get(ctx, query)
 	if err != nil {
 		return c.db.QueryRowContext(ctx, query, args...) // meets the same error

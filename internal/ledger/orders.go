@@ -16,7 +16,7 @@ func (l *Ledger) InsertOrder(ctx context.Context, n seatflow.NewOrder) (seatflow
 	if err := l.prepare(&n); err != nil {
 		return seatflow.Order{}, err
 	}
-	if n.Order.Key != "" {
+	if n.Order.Key != "" && l.byKey == nil {
 		l.keys.add(n.Order.User, n.Order.Key) // before its row can be seen
 	}
 	o, _ := opPool.Get().(*op)
@@ -72,10 +72,17 @@ func (l *Ledger) prepare(n *seatflow.NewOrder) error {
 	return nil
 }
 
-// OrderByKey implements [seatflow.Orders]. A key that was never used is
-// known without the database.
+// OrderByKey implements [seatflow.Orders]. Where nobody else writes, a key that
+// was never used is known without the database; elsewhere look-ups that are
+// made at the same time share a statement.
 func (l *Ledger) OrderByKey(ctx context.Context, user seatflow.UserID, key string) (seatflow.Order, error) {
-	if key == "" || l.keys.never(user, key) {
+	if key == "" {
+		return seatflow.Order{}, seatflow.ErrNotFound
+	}
+	if l.byKey != nil {
+		return l.byKey.find(ctx, userKey{user, key})
+	}
+	if l.keys.never(user, key) {
 		return seatflow.Order{}, seatflow.ErrNotFound
 	}
 	return queryOrder(ctx, &l.reads, "user_id = ? AND okey = ?", string(user), key)
@@ -83,7 +90,15 @@ func (l *Ledger) OrderByKey(ctx context.Context, user seatflow.UserID, key strin
 
 // Order implements [seatflow.Orders].
 func (l *Ledger) Order(ctx context.Context, no seatflow.OrderNo, user seatflow.UserID) (seatflow.Order, error) {
-	o, err := queryOrder(ctx, &l.reads, "no = ?", string(no))
+	var (
+		o   seatflow.Order
+		err error
+	)
+	if l.byNo != nil {
+		o, err = l.byNo.find(ctx, no)
+	} else {
+		o, err = queryOrder(ctx, &l.reads, "no = ?", string(no))
+	}
 	if err == nil && user != "" && o.User != user {
 		return seatflow.Order{}, seatflow.ErrNotFound
 	}
@@ -95,9 +110,7 @@ func (l *Ledger) OrdersOf(ctx context.Context, user seatflow.UserID, before seat
 	if before == "" {
 		before = "~" // after every number
 	}
-	return queryAll(ctx, &l.reads, scanOnlyOrder, "SELECT "+orderColumns+" FROM order_info WHERE no IN (SELECT no FROM order_info"+
-		l.dialect.byUser()+" WHERE user_id = ? AND no < ?) AND state <> 'void' ORDER BY no DESC LIMIT ?",
-		string(user), string(before), bounded(limit))
+	return queryAll(ctx, &l.reads, scanOnlyOrder, l.dialect.ordersOf(), string(user), string(before), bounded(limit))
 }
 
 // bounded makes a limit one that every database takes.
@@ -151,7 +164,7 @@ func scanEvent(row scanner, items *string, more ...any) (seatflow.OrderEvent, er
 
 // find reads the order that a change is about, within its transaction.
 func find(t *tx, c seatflow.OrderChange) (seatflow.Order, error) {
-	o, err := queryOrder(t.ctx, t, "no = ?", string(c.No))
+	o, err := queryOrder(t.ctx, t, "no = ?"+t.w.d.forUpdate(), string(c.No))
 	if errors.Is(err, seatflow.ErrNotFound) || err == nil && c.User != "" && o.User != c.User {
 		return seatflow.Order{}, domainError{seatflow.ErrNotFound}
 	}
@@ -203,6 +216,9 @@ func (l *Ledger) event(t *tx, o *seatflow.Order, from seatflow.OrderState, event
 
 // vacate deletes the occupancy of seats of an order.
 func vacate(t *tx, o *seatflow.Order, seats []seatflow.SeatID) error {
+	if t.w.d.texts() && len(seats) > 1 {
+		return vacateByList(t, o, seats)
+	}
 	for _, s := range seats {
 		if err := t.execOne("DELETE FROM order_seat WHERE show_id = ? AND seat_id = ? AND order_no = ?",
 			int64(o.Show), int64(s), string(o.No)); err != nil {

@@ -22,7 +22,8 @@ func (l *Ledger) Outbox(ctx context.Context, limit int) ([]seatflow.OutboxEvent,
 		}))
 		return e, err
 	}, "SELECT "+eventColumns+", o.items, b.id, "+prefixed("o.", orderColumns)+
-		" FROM outbox b JOIN order_event e ON e.order_no = b.order_no AND e.version = b.version JOIN order_info o ON o.no = b.order_no ORDER BY b.id LIMIT ?",
+		" FROM outbox b"+l.dialect.join()+"order_event e ON e.order_no = b.order_no AND e.version = b.version"+
+		l.dialect.join()+"order_info o ON o.no = b.order_no ORDER BY b.id LIMIT ?",
 		bounded(limit))
 }
 
@@ -36,6 +37,9 @@ func (f scanFunc) Scan(dest ...any) error { return f(dest...) }
 func (l *Ledger) OutboxDone(ctx context.Context, ids []int64) error {
 	ids = slices.Clone(ids)
 	_, err := change(ctx, l, 8*len(ids), func(t *tx) (struct{}, error) {
+		if t.w.d.texts() {
+			return struct{}{}, deleteOutbox(t, ids)
+		}
 		for _, id := range ids {
 			if _, err := t.exec("DELETE FROM outbox WHERE id = ?", id); err != nil {
 				return struct{}{}, err

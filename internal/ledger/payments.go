@@ -39,7 +39,7 @@ func (l *Ledger) RecordPayment(ctx context.Context, event seatflow.PaymentEvent,
 			return out, err
 		}
 		out = seatflow.PaymentOutcome{}
-		order, err := queryOrder(t.ctx, t, "no = ?", string(event.Order))
+		order, err := queryOrder(t.ctx, t, "no = ?"+l.dialect.forUpdate(), string(event.Order))
 		if err == nil && (order.State == seatflow.OrderVoid || order.Kind == seatflow.KindBlock) {
 			err = seatflow.ErrNotFound
 		}
@@ -132,7 +132,7 @@ func (l *Ledger) decide(t *tx, out *seatflow.PaymentOutcome, event seatflow.Paym
 		return fmt.Errorf("ledger: order %s is %q", o.No, from)
 	}
 	var status seatflow.ShowStatus
-	err := t.QueryRowContext(t.ctx, "SELECT status FROM "+showTable+" WHERE id = ?", int64(o.Show)).Scan(&status)
+	err := t.QueryRowContext(t.ctx, "SELECT status FROM "+showTable+" WHERE id = ?"+l.dialect.lockShow(), int64(o.Show)).Scan(&status)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -256,7 +256,7 @@ func (l *Ledger) DueRefunds(ctx context.Context, limit int) ([]seatflow.Refund, 
 func (l *Ledger) RefundDone(ctx context.Context, id string) error {
 	_, err := change(ctx, l, 0, func(t *tx) (struct{}, error) {
 		var done bool
-		err := t.QueryRowContext(t.ctx, "SELECT done FROM refund WHERE id = ?", id).Scan(&done)
+		err := t.QueryRowContext(t.ctx, "SELECT done FROM refund WHERE id = ?"+l.dialect.forUpdate(), id).Scan(&done)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return struct{}{}, domainError{fmt.Errorf("ledger: refund %s: %w", id, seatflow.ErrNotFound)}

@@ -157,6 +157,12 @@ func (l *Ledger) PublishPlan(ctx context.Context, plan *seatflow.Plan) error {
 	if source == nil {
 		source = []byte{}
 	}
+	if document, err = l.dialect.pack(document); err != nil {
+		return err
+	}
+	if source, err = l.dialect.pack(source); err != nil {
+		return err
+	}
 	_, err = change(ctx, l, len(document)+len(source)+64*len(plan.Seats), func(t *tx) (struct{}, error) {
 		var none struct{}
 		known, err := hallSeats(t.ctx, t, plan.Hall)
@@ -231,6 +237,13 @@ func (l *Ledger) Plan(ctx context.Context, hall seatflow.HallID, version seatflo
 	var document []byte
 	if err := l.reads.QueryRowContext(ctx, query, args...).Scan(&p.Version, &p.Name, &document, &p.Source); err != nil {
 		return nil, notFound(err)
+	}
+	document, err := l.dialect.unpack(document)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: plan %d of hall %d: %w", p.Version, hall, err)
+	}
+	if p.Source, err = l.dialect.unpack(p.Source); err != nil {
+		return nil, fmt.Errorf("ledger: source of plan %d of hall %d: %w", p.Version, hall, err)
 	}
 	if len(p.Source) == 0 {
 		p.Source = nil

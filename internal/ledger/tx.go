@@ -6,17 +6,25 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"time"
 )
 
-// writer is the one connection that writes, with its prepared statements. It
-// belongs to the committer: nothing else may use it while that runs.
+// writer is a connection that writes, with its prepared statements. It belongs
+// to one goroutine of a committer: nothing else may use it while that runs.
 type writer struct {
-	db    *sql.DB
-	d     dialect
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
-	raw   map[rawKey]rawStmt
+	db      *sql.DB
+	d       dialect
+	conn    *sql.Conn
+	stmts   map[string]*sql.Stmt
+	raw     map[rawKey]rawStmt
+	buffers insertBuffers
+	text    []byte    // of a statement, reused
+	used    time.Time // when a transaction last ended; kept where others share the database
 }
+
+// A connection over the network that was idle for so long may be gone without
+// anybody having said so; a new one is sooner had than that is found out.
+const writerIdleMax = 10 * time.Second
 
 type rawKey struct {
 	table *insertTable
@@ -69,20 +77,45 @@ type tx struct {
 }
 
 func (w *writer) begin(ctx context.Context) (*tx, error) {
-	if w.conn == nil {
-		if err := w.open(ctx); err != nil {
+	fresh := w.conn == nil
+	if !fresh && w.d.shared() && time.Since(w.used) > writerIdleMax {
+		_ = w.close() // at worst it was gone before
+		fresh = true
+	}
+	for {
+		if w.conn == nil {
+			if err := w.open(ctx); err != nil {
+				return nil, err
+			}
+		}
+		t := &tx{w, ctx}
+		_, err := t.exec(w.d.begin())
+		if err == nil {
+			return t, nil
+		}
+		if !w.d.shared() {
 			return nil, err
 		}
+		// Nothing was asked of the server yet, so that a connection which
+		// died since the last transaction costs nobody anything.
+		_ = w.close()
+		if fresh || ctx.Err() != nil {
+			return nil, err
+		}
+		fresh = true
 	}
-	t := &tx{w, ctx}
-	if _, err := t.exec(w.d.begin()); err != nil {
-		return nil, err
-	}
-	return t, nil
 }
 
+// commit commits. The transaction's own deadline does not cut the commit
+// short: an answer a moment late is better than none.
 func (t *tx) commit() error {
+	if t.w.d.shared() {
+		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+		defer cancel()
+		t.ctx = ctx
+	}
 	_, err := t.exec("COMMIT")
+	t.w.used = time.Now()
 	return err
 }
 
@@ -110,12 +143,19 @@ func (t *tx) stmt(query string) (*sql.Stmt, error) {
 }
 
 func (t *tx) exec(query string, args ...any) (sql.Result, error) {
+	if t.w.d.texts() {
+		return t.w.conn.ExecContext(t.ctx, query, args...)
+	}
 	s, err := t.stmt(query)
 	if err != nil {
 		return nil, err
 	}
 	return s.ExecContext(t.ctx, args...)
 }
+
+// errLostRace: what was read in this transaction has changed since. Where one
+// process writes alone it cannot happen; elsewhere the transaction runs again.
+var errLostRace = errors.New("ledger: the row was changed meanwhile")
 
 // execOne changes exactly one row.
 func (t *tx) execOne(query string, args ...any) error {
@@ -125,13 +165,16 @@ func (t *tx) execOne(query string, args ...any) error {
 	}
 	n, err := r.RowsAffected()
 	if err == nil && n != 1 {
-		err = fmt.Errorf("ledger: %d rows changed, not one", n)
+		err = fmt.Errorf("%w: %d rows changed, not one", errLostRace, n)
 	}
 	return err
 }
 
 // QueryContext implements querier.
 func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if t.w.d.texts() {
+		return t.w.conn.QueryContext(ctx, query, args...)
+	}
 	s, err := t.stmt(query)
 	if err != nil {
 		return nil, err
@@ -141,6 +184,9 @@ func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 
 // QueryRowContext implements querier.
 func (t *tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if t.w.d.texts() {
+		return t.w.conn.QueryRowContext(ctx, query, args...)
+	}
 	s, err := t.stmt(query)
 	if err != nil {
 		return t.w.conn.QueryRowContext(ctx, query, args...) // meets the same error
