@@ -82,7 +82,8 @@ var Rooms = map[string]Room{
 		Ours:  []string{root},
 		Tests: []string{"internal/memseats", "internal/ledger", "internal/bus", "internal/lock", "internal/redisseats", "internal/booking", "internal/seatplan", "internal/catalog"},
 	},
-	"internal/admission": {Ours: []string{root}, Tests: []string{"internal/redisseats"}},
+	"internal/admission":   {Ours: []string{root}, Tests: []string{"internal/redisseats"}},
+	"internal/reservation": {Ours: []string{root}, Tests: []string{"internal/ledger", "internal/verify", "internal/seatplan", "internal/catalog"}},
 	"internal/reconcile": {
 		Ours:  []string{root, "internal/booking"},
 		Tests: []string{"internal/memseats", "internal/redisseats", "internal/ledger", "internal/lock", "internal/verify", "internal/seatplan", "internal/catalog", "internal/guardian", "internal/payment"},
