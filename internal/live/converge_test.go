@@ -24,6 +24,9 @@ type world struct {
 	store   *fakeStore
 	hub     *Hub
 	viewers []*watcher
+
+	bus   *fakeBus // nil: the hub follows the store
+	relay func()   // ends the relay; nil: none runs
 }
 
 // watcher is a viewer and its connection, if it has one.
@@ -71,11 +74,15 @@ func (w *world) step() {
 	if len(w.viewers) > 0 {
 		v = rapid.SampledFrom(w.viewers).Draw(w.t, "viewer")
 	}
-	switch op := rapid.SampledFrom([]string{
+	ops := []string{
 		"change", "change", "change", "burst", "attach", "attach", "read", "read", "read", "hang up", "resume",
 		"resume", "resume with map", "resume nonsense", "wait", "wait", "rebuild", "lose", "restart", "trim",
 		"skip", "fail", "map", "forget reading",
-	}).Draw(w.t, "op"); op {
+	}
+	if w.bus != nil {
+		ops = append(ops, "bus goes", "bus comes", "bus is wiped", "bus loses", "bus lies", "relay ends", "relay begins")
+	}
+	switch op := rapid.SampledFrom(ops).Draw(w.t, "op"); op {
 	case "change":
 		w.change(show)
 	case "burst":
@@ -131,6 +138,25 @@ func (w *world) step() {
 		})
 	case "map":
 		w.seatMap(show)
+	case "bus goes":
+		w.bus.away(true)
+	case "bus comes":
+		w.bus.away(false)
+	case "bus is wiped":
+		w.bus.wipe()
+	case "bus loses":
+		w.bus.with(func() { w.bus.lose = rapid.IntRange(1, 3).Draw(w.t, "messages") })
+	case "bus lies":
+		w.lie(show)
+	case "relay ends":
+		if w.relay != nil {
+			w.relay()
+			w.relay = nil
+		}
+	case "relay begins":
+		if w.relay == nil {
+			w.relay = relaying(w.store, w.bus)
+		}
 	case "forget reading":
 		// Nobody reads for so long that a queue of four overflows.
 		for range 6 {
@@ -152,6 +178,43 @@ func (w *world) change(show seatflow.ShowID) {
 	w.store.change(show, state, ids...)
 }
 
+// lie publishes what a relay may say that was deposed, or is broken: what was
+// said before, a former store's changes, nothing readable.
+func (w *world) lie(show seatflow.ShowID) {
+	rev, _ := w.store.see(show)
+	e := seatflow.SeatsEvent{
+		Type: seatflow.SeatsChanged, Show: show, Generation: rev.Generation, Store: w.store.identityNow(), After: "nowhere",
+	}
+	switch kind := rapid.SampledFrom([]string{"again", "former generation", "former store", "reset", "position", "nonsense"}).Draw(w.t, "lie"); kind {
+	case "again":
+		var said []seatflow.Message
+		w.bus.with(func() { said = w.bus.stored })
+		if len(said) > 0 {
+			_ = w.bus.Publish(context.Background(), rapid.SampledFrom(said).Draw(w.t, "said"))
+		}
+		return
+	case "former generation":
+		e.Generation--
+		e.First = rev.Number + 1
+	case "former store":
+		e.Store, e.First = "deposed", rev.Number+1
+	case "reset":
+		e.Type, e.Generation = seatflow.SeatsReset, 0
+	case "position":
+		e.Type, e.First = seatflow.SeatsPosition, rev.Number+5
+	case "nonsense":
+		_ = w.bus.Publish(context.Background(), seatflow.Message{Subject: seatflow.SeatsSubject(seatflow.Partition(show%2), show), Payload: []byte("{}")})
+		return
+	}
+	e.Last = e.First
+	if e.Type == seatflow.SeatsChanged {
+		// A seat that nobody ever took: whoever applies it has a fork.
+		e.Changes = []seatflow.Change{{Revision: seatflow.Revision{Number: e.First}, Verb: seatflow.VerbSell, At: time.Now(),
+			Seats: []seatflow.SeatChange{{Seat: worldSeats, State: seatflow.Sold, Delta: 1}}}}
+	}
+	_ = w.bus.Publish(context.Background(), e.Message(seatflow.Partition(show%2), time.Now()))
+}
+
 // seatMap asks for a map; without replicas it must be the house as it is.
 func (w *world) seatMap(show seatflow.ShowID) *Map {
 	m, err := w.hub.Map(context.Background(), show)
@@ -170,6 +233,10 @@ func (w *world) seatMap(show seatflow.ShowID) *Map {
 // finish lets the world come to rest and compares everyone with the store.
 func (w *world) finish() {
 	w.store.with(func() { w.store.failChanges, w.store.failSnapshots = 0, 0 })
+	if w.bus != nil {
+		w.bus.with(func() { w.bus.lose = 0 })
+		w.bus.away(false)
+	}
 	for range 30 { // a queue of four may still overflow while the hub catches up
 		for _, v := range w.viewers {
 			w.read(v, 1<<20)
@@ -198,35 +265,44 @@ func (w *world) finish() {
 // who join, resume, dawdle and leave. Every frame must lead on from what its
 // viewer has, and at rest every viewer must have the view.
 func TestConverge(t *testing.T) {
-	for _, replicas := range []bool{false, true} {
-		name := "fresh"
-		if replicas {
-			name = "replicas"
-		}
+	for _, name := range []string{"fresh", "replicas", "bus", "bus and replicas"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// Hidden in a struct, because rapid asks a *testing.T for its
 				// deadline, which a bubble has not.
-				rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) { history(rt, replicas) })
+				rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) {
+					history(rt, strings.Contains(name, "replicas"), strings.Contains(name, "bus"))
+				})
 			})
 		})
 	}
 }
 
-func history(rt *rapid.T, replicas bool) {
+func history(rt *rapid.T, replicas, bus bool) {
 	s := newFakeStore()
 	for show := range worldShows {
 		s.open(seatflow.ShowID(show+1), worldSeats)
 	}
-	h := New(Options{
+	opt := Options{
 		Seats: s, Houses: fakeHouses(worldShows), Ensure: s.ensure, Node: "n1", Replicas: replicas,
 		Ring: rapid.SampledFrom([]int{1, 8, 64}).Draw(rt, "ring"), Queue: 4,
-	})
+	}
+	w := &world{t: rt, store: s}
+	if bus {
+		w.bus = newFakeBus()
+		w.relay = relaying(s, w.bus)
+		defer func() {
+			if w.relay != nil {
+				w.relay()
+			}
+		}()
+		opt.Feed = BusFeed(w.bus, nil)
+	}
+	w.hub = New(opt)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- h.Run(ctx) }()
+	go func() { done <- w.hub.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	w := &world{t: rt, store: s, hub: h}
 	for range rapid.IntRange(1, 80).Draw(rt, "steps") {
 		w.step()
 	}

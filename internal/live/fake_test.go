@@ -129,6 +129,12 @@ func (s *fakeStore) see(show seatflow.ShowID) (seatflow.Revision, string) {
 	return h.rev, string(stateBytes(h.states))
 }
 
+func (s *fakeStore) identityNow() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity
+}
+
 // calls returns how many reads of changes and snapshots were asked for.
 func (s *fakeStore) calls() (reads, snapshots int) {
 	s.mu.Lock()

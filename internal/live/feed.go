@@ -115,6 +115,9 @@ func (f *feed) adopt(m *Map) {
 		}
 		return
 	}
+	if f.identity != "" && f.identity != m.identity { // what came early is of another store
+		f.early, f.stale = nil, true
+	}
 	f.reset(m)
 	f.live = true
 	early := f.early
@@ -148,7 +151,7 @@ func (f *feed) attach(s *Subscription, m *Map, after string) (bool, error) {
 		return false, ErrClosed
 	}
 	f.adopt(m)
-	if !f.begin(s, m, after) {
+	if m.Revision.Generation < f.head.Generation || !f.begin(s, m, after) {
 		return false, nil
 	}
 	f.users++
@@ -238,15 +241,21 @@ func (f *feed) flush() bool {
 
 // settle gives a stale feed a fresh map, which all subscribers get who do not
 // have it already.
-func (f *feed) settle(m *Map) {
+//
+// A generation is a fact that only grows: a map of a lower one is what a store
+// says that was deposed, and nobody gets it. settle then returns false.
+func (f *feed) settle(m *Map) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return
+		return true
+	}
+	if f.live && m.Revision.Generation < f.head.Generation {
+		return false
 	}
 	if f.live && !f.forked && m.is(f.identity, f.head) && f.sent == f.head {
 		f.stale = false
-		return
+		return true
 	}
 	forked := f.forked || m.identity != f.identity
 	f.reset(m)
@@ -257,6 +266,7 @@ func (f *feed) settle(m *Map) {
 			f.send(s, frame)
 		}
 	}
+	return true
 }
 
 // send queues a frame for a subscriber, or cuts it.

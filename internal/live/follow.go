@@ -24,12 +24,10 @@ type partition struct {
 	hub *Hub
 	id  seatflow.Partition
 
-	mu         sync.Mutex
-	feeds      map[seatflow.ShowID]*feed
-	following  bool
-	positioned bool
-	after      seatflow.Position
-	identity   string
+	mu        sync.Mutex
+	feeds     map[seatflow.ShowID]*feed
+	following bool
+	source    Source // nil: nobody watches
 }
 
 // feed returns the feed of a show, registered and counted as in use; the
@@ -41,10 +39,12 @@ func (p *partition) feed(ctx context.Context, house *seatflow.House) (*feed, err
 	if p.hub.currentPhase() == phaseEnded {
 		return nil, ErrClosed
 	}
-	if !p.positioned {
-		if err := p.position(ctx); err != nil {
+	if p.source == nil {
+		source, err := p.hub.opt.Feed.Follow(ctx, p.id)
+		if err != nil {
 			return nil, err
 		}
+		p.source = source
 	}
 	f := p.feeds[house.Show.ID]
 	if f == nil {
@@ -62,19 +62,6 @@ func (p *partition) feed(ctx context.Context, house *seatflow.House) (*feed, err
 	f.mu.Unlock()
 	p.hub.start(p)
 	return f, nil
-}
-
-// position begins at the end of the partition's changes. The caller holds the
-// lock.
-func (p *partition) position(ctx context.Context) error {
-	b, err := p.hub.opt.Seats.Changes(ctx, seatflow.ChangesRequest{
-		Partition: p.id, After: seatflow.PositionNow, Limit: 1,
-	})
-	if err != nil {
-		return fmt.Errorf("live: position in partition %d: %w", p.id, err)
-	}
-	p.after, p.identity, p.positioned = b.Next, b.Identity, true
-	return nil
 }
 
 func (p *partition) startIfWatched() {
@@ -146,55 +133,37 @@ func (p *partition) patience() time.Duration {
 	return wait
 }
 
-// step reads one batch and sends what came of it. It tells whether the batch
-// was full and whether anything was in it.
+// step reads what there is and sends what came of it. It tells whether there
+// is more and whether anything was read.
 func (p *partition) step(ctx context.Context, wait time.Duration) (more, read bool, err error) {
-	p.mu.Lock()
-	after, known := p.after, p.identity
-	p.mu.Unlock()
-
 	// A flush must find in the ring all that was read since the last one.
-	limit := min(batchMost, p.hub.opt.Ring)
-	b, err := p.hub.opt.Seats.Changes(ctx, seatflow.ChangesRequest{
-		Partition: p.id, After: after, Limit: limit, Wait: wait,
-	})
+	n, err := p.source.Next(ctx, min(batchMost, p.hub.opt.Ring), wait)
 	if err != nil {
-		return false, false, fmt.Errorf("live: changes of partition %d: %w", p.id, err)
+		return false, false, err
 	}
-	if b.Identity != known {
-		// Positions are void and revisions may have forked.
-		p.hub.opt.Log.Warn("the seat store is another one now: taking snapshots", "partition", p.id)
-		p.mu.Lock()
-		err := p.position(ctx)
-		p.mu.Unlock()
-		if err != nil {
-			return false, false, err
-		}
-		for _, f := range p.all() {
-			f.doubt(true)
-		}
-		p.send(ctx)
-		return false, true, nil
-	}
-
 	p.mu.Lock()
-	p.after = b.Next
-	for i := range b.Changes {
-		if f := p.feeds[b.Changes[i].Show]; f != nil {
+	for i := range n.Changes {
+		if f := p.feeds[n.Changes[i].Show]; f != nil {
 			f.mu.Lock()
-			f.add(&b.Changes[i])
+			f.add(&n.Changes[i])
 			f.mu.Unlock()
 		}
 	}
+	for i := range n.Messages {
+		show, ok := showOf(n.Messages[i].Subject)
+		if f := p.feeds[show]; ok && f != nil {
+			f.hear(&n.Messages[i])
+		}
+	}
 	p.mu.Unlock()
-	if b.Trimmed {
-		p.hub.opt.Log.Warn("seat changes were dropped unread: taking snapshots", "partition", p.id)
+	if n.Missed {
+		p.hub.opt.Log.Info("seat changes may have been missed: taking snapshots", "partition", p.id, "forked", n.Forked)
 		for _, f := range p.all() {
-			f.doubt(false)
+			f.doubt(n.Forked)
 		}
 	}
 	p.send(ctx)
-	return len(b.Changes) >= limit, len(b.Changes) > 0, nil
+	return n.More, n.Missed || len(n.Changes)+len(n.Messages) > 0, nil
 }
 
 // send flushes the feeds and settles the stale ones. One that cannot be
@@ -209,9 +178,12 @@ func (p *partition) send(ctx context.Context) {
 		if f.retry != 0 && time.Now().Before(f.retryAt) {
 			continue
 		}
-		switch m, err := p.reread(ctx, f.show); {
+		m, err := p.reread(ctx, f.show)
+		if err == nil && !f.settle(m) {
+			err = fmt.Errorf("live: the store gave %s, of a generation that is over", m.Revision)
+		}
+		switch {
 		case err == nil:
-			f.settle(m)
 			f.retry = 0
 		case ctx.Err() != nil:
 			return
@@ -312,11 +284,11 @@ func (p *partition) all() []*feed {
 }
 
 // retire drops the feeds that nobody uses any more, and reports whether the
-// follower shall end: none is left, or the hub ends.
+// follower shall end: none is left, or the hub ends. Then it has closed the
+// source.
 func (p *partition) retire(ctx context.Context) bool {
 	now := time.Now()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for show, f := range p.feeds {
 		f.mu.Lock()
 		over := f.users == 0 && now.Sub(f.idle) >= p.hub.opt.Idle
@@ -326,9 +298,13 @@ func (p *partition) retire(ctx context.Context) bool {
 		}
 	}
 	if len(p.feeds) > 0 && ctx.Err() == nil {
+		p.mu.Unlock()
 		return false
 	}
-	p.following, p.positioned = false, false
+	source := p.source
+	p.following, p.source = false, nil
+	p.mu.Unlock()
+	source.Close() // whoever watches next has another one
 	return true
 }
 

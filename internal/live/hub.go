@@ -36,6 +36,7 @@ type Options struct {
 	// Ensure rebuilds a show's view if it is missing. Nil: a missing view is
 	// an error that lasts until someone else rebuilds it.
 	Ensure func(ctx context.Context, show seatflow.ShowID) error
+	Feed   Feed // nil: StoreFeed(Seats)
 	Log    *slog.Logger
 	Node   string // this process's name in events
 
@@ -53,6 +54,9 @@ type Options struct {
 func (o *Options) fill() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Feed == nil {
+		o.Feed = StoreFeed(o.Seats)
 	}
 	if o.Window <= 0 {
 		o.Window = 50 * time.Millisecond
