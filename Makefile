@@ -61,6 +61,14 @@ bench: setup ## Measure everything and rewrite docs/benchmarks.md
 bench-smoke: setup ## Run the benchmarks for a moment, to see that they still work
 	@scripts/bench.sh smoke
 
+.PHONY: strategies
+strategies: setup ## Measure the ways to guard a seat and rewrite docs/strategies.md
+	$(GO) run ./bench/strategies --report docs/strategies.md
+
+.PHONY: strategies-smoke
+strategies-smoke: setup ## Run every way to guard a seat for a moment, to see that they still work
+	$(GO) run ./bench/strategies --smoke >/dev/null
+
 .PHONY: lint
 lint: ## Check formatting, vet and staticcheck
 	@bad="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$bad" ]; then echo "not gofmted:"; echo "$$bad"; exit 1; fi

@@ -154,6 +154,8 @@ func allowed(r Room, f *GoFile, name string) bool {
 		switch {
 		case dir == f.Package: // an external test of the package itself
 			return f.Test
+		case strings.HasPrefix(dir, "bench/") && strings.HasPrefix(f.Package, "bench/"): // benchmarks share their parts
+			return true
 		case strings.HasPrefix(dir, "bench"), strings.HasPrefix(dir, "test/"), dir == "internal/tidy":
 			return false
 		case slices.Contains(testRooms, dir):
