@@ -56,6 +56,9 @@ func (w *world) read(v *watcher, most int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if v.rev != "" && !w.store.was(v.show, v.rev, string(v.states)) {
+		w.t.Fatalf("show %d at %s of %s: the view never was that", v.show, v.rev, v.states)
+	}
 	if !more {
 		w.hangUp(v)
 	}

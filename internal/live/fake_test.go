@@ -28,6 +28,8 @@ type fakeStore struct {
 
 	failChanges, failSnapshots int // so many calls fail
 	reads, snapshots           int
+
+	past map[string]bool // every house that ever was
 }
 
 type fakeHouse struct {
@@ -37,7 +39,20 @@ type fakeHouse struct {
 }
 
 func newFakeStore() *fakeStore {
-	return &fakeStore{moved: make(chan struct{}), identity: "life0", houses: make(map[seatflow.ShowID]*fakeHouse)}
+	return &fakeStore{moved: make(chan struct{}), identity: "life0", houses: make(map[seatflow.ShowID]*fakeHouse), past: make(map[string]bool)}
+}
+
+// remember notes a house as it is now.
+func (s *fakeStore) remember(show seatflow.ShowID) {
+	h := s.houses[show]
+	s.past[fmt.Sprintf("%d %s %s", show, h.rev, stateBytes(h.states))] = true
+}
+
+// was reports whether a house ever was like that.
+func (s *fakeStore) was(show seatflow.ShowID, rev, states string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.past[fmt.Sprintf("%d %s %s", show, rev, states)]
 }
 
 // open adds a house of free seats at revision 1.0.
@@ -49,6 +64,7 @@ func (s *fakeStore) open(show seatflow.ShowID, seats int) {
 		states[i] = seatflow.Available
 	}
 	s.houses[show] = &fakeHouse{rev: seatflow.Revision{Generation: 1}, states: states, ready: true}
+	s.remember(show)
 }
 
 func (s *fakeStore) append(c seatflow.Change) {
@@ -70,6 +86,7 @@ func (s *fakeStore) change(show seatflow.ShowID, to seatflow.SeatState, seats ..
 		c.Seats = append(c.Seats, seatflow.SeatChange{Seat: id, State: to, Delta: to.Occupied() - from.Occupied()})
 	}
 	s.append(c)
+	s.remember(show)
 	return h.rev
 }
 
@@ -81,6 +98,7 @@ func (s *fakeStore) rebuild(show seatflow.ShowID) {
 	h.rev = seatflow.Revision{Generation: h.rev.Generation + 1}
 	h.ready = true
 	s.append(seatflow.Change{Show: show, Revision: h.rev, Verb: seatflow.VerbRebuild, At: time.Now()})
+	s.remember(show)
 }
 
 // lose makes the view of a show not ready.
@@ -119,6 +137,7 @@ func (s *fakeStore) skip(show seatflow.ShowID, to seatflow.SeatState, seat seatf
 	defer s.mu.Unlock()
 	s.houses[show].rev.Number++
 	s.houses[show].states[seat-1] = to
+	s.remember(show)
 }
 
 // see returns a house as it is.
