@@ -50,9 +50,11 @@ type dialect interface {
 	// snapshot says how several reads see one state of the database.
 	snapshot() *sql.TxOptions
 	// ordersOf reads a page of a user's orders (user, number, limit), newest
-	// first, facts the orders that have seats of a show.
+	// first, facts the orders that have seats of a show, blocks those of them
+	// that are blocks.
 	ordersOf() string
 	facts() string
+	blocks() string
 	// join joins in the order in which the tables are written.
 	join() string
 

@@ -53,6 +53,10 @@ func (sqliteDialect) facts() string {
 	return "SELECT " + orderColumns + " FROM order_info WHERE no IN (SELECT order_no FROM order_seat WHERE show_id = ?) ORDER BY no"
 }
 
+func (sqliteDialect) blocks() string {
+	return "SELECT " + orderColumns + " FROM order_info WHERE show_id = ? AND kind = 'block' AND state = 'blocked' ORDER BY no"
+}
+
 func (sqliteDialect) join() string { return " JOIN " }
 
 func (sqliteDialect) shared() bool { return false }

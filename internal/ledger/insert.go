@@ -24,32 +24,41 @@ type insertTable struct {
 	into    string // table and columns
 	row     string // one row's values
 	columns int    // placeholders in row
+
+	// Where statements go over a network, what is the same in every row is
+	// left to the column's default: a value that is not sent is not parsed.
+	shortInto, shortRow string
 }
 
 // A new order's rows. What is the same for every sale, or every block, stands
 // in the statement: a value that need not be bound is a tenth of a microsecond.
 var (
-	saleTable    = newOrderTable("'sale','pending'")
-	blockTable   = newOrderTable("'block','blocked'")
-	createdTable = newEventTable("'order.created','pending'")
-	blockedTable = newEventTable("'seats.blocked','blocked'")
-	seatTable    = &insertTable{into: "order_seat (show_id, seat_id, order_no) VALUES ", row: "(?,?,?)", columns: 3}
-	outboxTable  = &insertTable{into: "outbox (id, order_no, version) VALUES ", row: "(?,?,1)", columns: 2}
+	saleTable    = newInsertTable("order_info", orderBound, 15, "kind, state, attempt, version, extended", "'sale','pending',1,1,0", true)
+	blockTable   = newInsertTable("order_info", orderBound, 15, "kind, state, attempt, version, extended", "'block','blocked',1,1,0", false)
+	createdTable = newInsertTable("order_event", eventBound, 8, "type, to_state, from_state, version", "'order.created','pending','',1", true)
+	blockedTable = newInsertTable("order_event", eventBound, 8, "type, to_state, from_state, version", "'seats.blocked','blocked','',1", false)
+	seatTable    = newInsertTable("order_seat", "show_id, seat_id, order_no", 3, "", "", false)
+	outboxTable  = newInsertTable("outbox", "id, order_no", 2, "version", "1", true)
 )
 
-func newOrderTable(kindAndState string) *insertTable {
-	return &insertTable{
-		into: "order_info (no, show_id, user_id, okey, fingerprint, items, amount, currency, taken_at, deadline, cap_at, " +
-			"created_at, updated_at, device, reason, kind, state, attempt, version, extended) VALUES ",
-		row: "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?," + kindAndState + ",1,1,0)", columns: 15,
-	}
-}
+const (
+	orderBound = "no, show_id, user_id, okey, fingerprint, items, amount, currency, taken_at, deadline, cap_at, created_at, updated_at, device, reason"
+	eventBound = "order_no, id, actor_user, actor_role, trace_id, span_id, device, at"
+)
 
-func newEventTable(typeAndState string) *insertTable {
-	return &insertTable{
-		into: "order_event (order_no, id, actor_user, actor_role, trace_id, span_id, device, at, type, to_state, from_state, version) VALUES ",
-		row:  "(?,?,?,?,?,?,?,?," + typeAndState + ",'',1)", columns: 8,
+// newInsertTable describes rows of n bound columns and some with the same
+// values in every row; defaults says that short statements need not have those.
+func newInsertTable(name, bound string, n int, fixed, values string, defaults bool) *insertTable {
+	places := strings.TrimSuffix(strings.Repeat("?,", n), ",")
+	t := &insertTable{columns: n, shortInto: name + " (" + bound + ") VALUES ", shortRow: "(" + places + ")"}
+	t.into, t.row = t.shortInto, t.shortRow
+	if fixed != "" {
+		t.into, t.row = name+" ("+bound+", "+fixed+") VALUES ", "("+places+","+values+")"
 	}
+	if !defaults {
+		t.shortInto, t.shortRow = t.into, t.row
+	}
+	return t
 }
 
 // rowSteps are the numbers of rows that statements are prepared for; a batch
@@ -65,7 +74,7 @@ type rowsOf struct {
 // insertRows writes rows of several tables.
 func (t *tx) insertRows(all ...rowsOf) error {
 	if t.w.d.texts() {
-		return t.w.insertTexts(t.ctx, all)
+		return t.insertMany(all)
 	}
 	return t.w.conn.Raw(func(dc any) error {
 		c, ok := dc.(driver.ConnPrepareContext)
@@ -98,26 +107,39 @@ func (w *writer) insertRows(ctx context.Context, dc driver.ConnPrepareContext, t
 		s := w.raw[key]
 		if s == nil {
 			verb, _ := w.d.insertOrRollback()
-			prepared, err := dc.PrepareContext(ctx, verb+table.into+strings.TrimSuffix(strings.Repeat(table.row+",", n), ","))
-			if err != nil {
+			var err error
+			if s, err = w.prepare(ctx, dc, key, verb+table.into, table.row); err != nil {
 				return err
 			}
-			var ok bool
-			if s, ok = prepared.(rawStmt); !ok {
-				return fmt.Errorf("ledger: %T cannot be executed", prepared)
-			}
-			w.raw[key] = s
 		}
-		chunk := values[:n*table.columns]
-		for i := range chunk {
-			chunk[i].Ordinal = i + 1
-		}
-		if _, err := s.ExecContext(ctx, chunk); err != nil {
+		if err := execRows(ctx, s, values[:n*table.columns]); err != nil {
 			return err
 		}
 		values = values[n*table.columns:]
 	}
 	return nil
+}
+
+// prepare prepares an insert of several rows, and keeps it.
+func (w *writer) prepare(ctx context.Context, dc driver.ConnPrepareContext, key rawKey, into, row string) (rawStmt, error) {
+	prepared, err := dc.PrepareContext(ctx, into+strings.TrimSuffix(strings.Repeat(row+",", key.rows), ","))
+	if err != nil {
+		return nil, err
+	}
+	s, ok := prepared.(rawStmt)
+	if !ok {
+		return nil, fmt.Errorf("ledger: %T cannot be executed", prepared)
+	}
+	w.raw[key] = s
+	return s, nil
+}
+
+func execRows(ctx context.Context, s rawStmt, values []driver.NamedValue) error {
+	for i := range values {
+		values[i].Ordinal = i + 1
+	}
+	_, err := s.ExecContext(ctx, values)
+	return err
 }
 
 // rawStmt is a statement of a driver.

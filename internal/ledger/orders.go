@@ -395,5 +395,5 @@ func giveBack(o *seatflow.Order, seats []seatflow.SeatID) (given []seatflow.Seat
 
 // Blocks implements [seatflow.Orders].
 func (l *Ledger) Blocks(ctx context.Context, show seatflow.ShowID) ([]seatflow.Order, error) {
-	return queryAll(ctx, &l.reads, scanOnlyOrder, "SELECT "+orderColumns+" FROM order_info WHERE show_id = ? AND kind = 'block' AND state = 'blocked' ORDER BY no", int64(show))
+	return queryAll(ctx, &l.reads, scanOnlyOrder, l.dialect.blocks(), int64(show))
 }

@@ -143,7 +143,7 @@ func hallSeats(ctx context.Context, q querier, hall seatflow.HallID) (seatflow.H
 	return h, rows.Err()
 }
 
-var planSeatTable = &insertTable{into: "seat (hall_id, seat_id, guid, since) VALUES ", row: "(?,?,?,?)", columns: 4}
+var planSeatTable = newInsertTable("seat", "hall_id, seat_id, guid, since", 4, "", "", false)
 
 // PublishPlan implements [seatflow.Catalog]. A seat whose guid has an id must
 // keep it, and guids and ids must be distinct; else an error that is none of

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,30 +26,80 @@ const (
 	listMax = 500
 )
 
-// insertTexts writes rows of several tables.
-func (w *writer) insertTexts(ctx context.Context, all []rowsOf) error {
+// manySteps are the numbers of rows that inserts are prepared for, which spares
+// the server the parsing of most of a large batch; the rest is a text.
+var manySteps = [...]int{256, 128, 64, 32}
+
+// insertMany writes rows of several tables.
+func (t *tx) insertMany(all []rowsOf) error {
 	for _, rows := range all {
-		parts := strings.Split(rows.table.row, "?")
-		for values := rows.values; len(values) > 0; {
-			b := append(append(w.text[:0], "INSERT INTO "...), rows.table.into...)
-			for first := true; len(values) > 0 && len(b) < textBytes; first = false {
-				if !first {
-					b = append(b, ',')
-				}
-				b = append(b, parts[0]...)
-				for i, part := range parts[1:] {
-					var err error
-					if b, err = appendLiteral(b, values[i].Value); err != nil {
-						return err
-					}
-					b = append(b, part...)
-				}
-				values = values[len(parts)-1:]
-			}
-			w.text = b
-			if _, err := w.conn.ExecContext(ctx, string(b)); err != nil {
+		values := rows.values
+		if len(values)/rows.table.columns >= manySteps[len(manySteps)-1] {
+			if err := t.w.conn.Raw(func(dc any) (err error) {
+				values, err = t.w.insertSteps(t.ctx, dc, rows.table, values)
+				return err
+			}); err != nil {
 				return err
 			}
+		}
+		if err := t.w.insertText(t.ctx, rows.table, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertSteps writes as many rows as prepared statements are for, and returns
+// the values of the others.
+func (w *writer) insertSteps(ctx context.Context, dc any, table *insertTable, values []driver.NamedValue) ([]driver.NamedValue, error) {
+	c, ok := dc.(driver.ConnPrepareContext)
+	if !ok {
+		return nil, fmt.Errorf("ledger: %T cannot prepare statements", dc)
+	}
+	for _, n := range manySteps {
+		for len(values)/table.columns >= n {
+			key := rawKey{table, n}
+			s := w.raw[key]
+			if s == nil {
+				var err error
+				if s, err = w.prepare(ctx, c, key, "INSERT INTO "+table.shortInto, table.shortRow); err != nil {
+					if mysqlCode(err) != 0 {
+						return values, nil // a server that keeps no more of them takes a text
+					}
+					return nil, err
+				}
+			}
+			if err := execRows(ctx, s, values[:n*table.columns]); err != nil {
+				return nil, err
+			}
+			values = values[n*table.columns:]
+		}
+	}
+	return values, nil
+}
+
+// insertText writes rows by statements with their values in them.
+func (w *writer) insertText(ctx context.Context, table *insertTable, values []driver.NamedValue) error {
+	parts := strings.Split(table.shortRow, "?")
+	for len(values) > 0 {
+		b := append(append(w.text[:0], "INSERT INTO "...), table.shortInto...)
+		for first := true; len(values) > 0 && len(b) < textBytes; first = false {
+			if !first {
+				b = append(b, ',')
+			}
+			b = append(b, parts[0]...)
+			for i, part := range parts[1:] {
+				var err error
+				if b, err = appendLiteral(b, values[i].Value); err != nil {
+					return err
+				}
+				b = append(b, part...)
+			}
+			values = values[table.columns:]
+		}
+		w.text = b
+		if _, err := w.conn.ExecContext(ctx, string(b)); err != nil {
+			return err
 		}
 	}
 	if cap(w.text) > 4*textBytes {

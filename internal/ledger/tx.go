@@ -55,16 +55,17 @@ func (w *writer) close() error {
 	}
 	err := conn.Raw(func(any) error {
 		for _, s := range w.raw {
-			if err := s.Close(); err != nil && first == nil {
+			// Those on a server go with the connection, which may be gone.
+			if err := s.Close(); err != nil && first == nil && !w.d.shared() {
 				first = err
 			}
 		}
 		return driver.ErrBadConn // makes the pool close it rather than keep it
 	})
-	if !errors.Is(err, driver.ErrBadConn) && first == nil {
+	if !errors.Is(err, driver.ErrBadConn) && !errors.Is(err, sql.ErrConnDone) && first == nil {
 		first = err
 	}
-	if err := conn.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) && first == nil {
+	if err := conn.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) && !errors.Is(err, driver.ErrBadConn) && first == nil {
 		first = err
 	}
 	return first

@@ -2,7 +2,8 @@
 -- +goose Up
 -- Orders and blocks. items: "17:4500,18:4500r" is seat 17 and seat 18, 4500
 -- each, seat 18 given back. What is compared is VARBINARY: byte for byte, with
--- no folding of case, accents or trailing spaces in any server's collations.
+-- no folding of case, accents or trailing spaces in any server's collations. The
+-- defaults are those of a new sale, whose statement leaves them out.
 CREATE TABLE IF NOT EXISTS order_info (
     no          VARBINARY(26) NOT NULL PRIMARY KEY,
     show_id     BIGINT NOT NULL,
@@ -17,15 +18,14 @@ CREATE TABLE IF NOT EXISTS order_info (
     cap_at      BIGINT NOT NULL,
     created_at  BIGINT NOT NULL,
     updated_at  BIGINT NOT NULL,
-    attempt     INT NOT NULL,
-    version     BIGINT NOT NULL,
-    kind        VARBINARY(16) NOT NULL,
-    state       VARBINARY(16) NOT NULL,
-    extended    TINYINT NOT NULL,
+    attempt     INT NOT NULL DEFAULT 1,
+    version     BIGINT NOT NULL DEFAULT 1,
+    kind        VARBINARY(16) NOT NULL DEFAULT 'sale',
+    state       VARBINARY(16) NOT NULL DEFAULT 'pending',
+    extended    TINYINT NOT NULL DEFAULT 0,
     device      VARBINARY(64) NOT NULL,
     reason      TEXT NOT NULL,
-    UNIQUE KEY uk_order_info_user_key (user_id, okey),
-    KEY ix_order_info_block (show_id, kind)
+    UNIQUE KEY uk_order_info_user_key (user_id, okey)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- +goose Down

@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS outbox (
     id       BIGINT NOT NULL PRIMARY KEY,
     order_no VARBINARY(26) NOT NULL,
-    version  BIGINT NOT NULL
+    version  BIGINT NOT NULL DEFAULT 1
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- +goose Down
