@@ -47,6 +47,7 @@ type Ledger interface {
 	Payments
 	FactsReader
 	Outbox
+	Repairs
 
 	// Healthy returns nil while the ledger can commit. While it is known to
 	// be down, callers refuse before they hold.

@@ -40,7 +40,7 @@ func (c ledgerCase) check(t TB, factory LedgerFactory) {
 
 func ledgerCases() []ledgerCase {
 	return slices.Concat(ledgerCatalogCases, ledgerInsertCases, ledgerChangeCases, ledgerGiveBackCases, ledgerMoneyCases,
-		ledgerFactsCases, ledgerRaceCases)
+		ledgerFactsCases, ledgerRepairCases, ledgerRaceCases)
 }
 
 // ledgerTest is a running case.

@@ -238,6 +238,28 @@ func (f *FaultyLedger) OutboxDone(ctx context.Context, ids []int64) error {
 	return pass0(ctx, f.Faults, "OutboxDone", func() error { return f.Ledger.OutboxDone(ctx, ids) })
 }
 
+// RecordRepairs implements [seatflow.Ledger].
+func (f *FaultyLedger) RecordRepairs(ctx context.Context, rows []seatflow.RepairRecord) error {
+	return pass0(ctx, f.Faults, "RecordRepairs", func() error { return f.Ledger.RecordRepairs(ctx, rows) })
+}
+
+// RepairsOf implements [seatflow.Ledger].
+func (f *FaultyLedger) RepairsOf(ctx context.Context, show seatflow.ShowID, before int64, limit int) ([]seatflow.RepairRecord, error) {
+	return pass(ctx, f.Faults, "RepairsOf", func() ([]seatflow.RepairRecord, error) {
+		return f.Ledger.RepairsOf(ctx, show, before, limit)
+	})
+}
+
+// Rotation implements [seatflow.Ledger].
+func (f *FaultyLedger) Rotation(ctx context.Context) (seatflow.Rotation, error) {
+	return pass(ctx, f.Faults, "Rotation", func() (seatflow.Rotation, error) { return f.Ledger.Rotation(ctx) })
+}
+
+// MoveRotation implements [seatflow.Ledger].
+func (f *FaultyLedger) MoveRotation(ctx context.Context, next seatflow.Rotation) (seatflow.Rotation, error) {
+	return pass(ctx, f.Faults, "MoveRotation", func() (seatflow.Rotation, error) { return f.Ledger.MoveRotation(ctx, next) })
+}
+
 // Healthy implements [seatflow.Ledger].
 func (f *FaultyLedger) Healthy(ctx context.Context) error {
 	return pass0(ctx, f.Faults, "Healthy", func() error { return f.Ledger.Healthy(ctx) })
