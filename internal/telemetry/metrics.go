@@ -34,6 +34,13 @@ type Metrics struct {
 	Rebuilds *Outcomes
 	// StreamsEnded counts event streams by why they ended.
 	StreamsEnded *Outcomes
+	// Reconciled counts what the reconciler repaired, and Drift what it found
+	// and was old enough to be repaired, by check.
+	Reconciled *Outcomes
+	Drift      *Outcomes
+	// ReconcileShows counts shows that the reconciler came to, by what came of
+	// it; an alarm is one that needs a person.
+	ReconcileShows *Outcomes
 
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
@@ -42,6 +49,8 @@ type Metrics struct {
 	commit     prometheus.Histogram
 	batch      prometheus.Histogram
 	streams    prometheus.Gauge
+	round      prometheus.Histogram
+	unchecked  prometheus.Gauge
 	routesLock sync.Mutex
 	routes     map[string]*Route
 }
@@ -80,6 +89,19 @@ func NewMetrics() *Metrics {
 		"installed", "stale")
 	m.StreamsEnded = outcomes("seatflow_event_streams_ended_total", "why", "Event streams that ended, by reason.",
 		"client", "slow", "shutdown", "error")
+
+	drifts := []string{"expired_cancelled", "paid_seats_fixed", "hashes_rebuilt", "orphan_locks_released",
+		"sold_orphans_released", "pending_seats_fixed", "derived_fixed"}
+	m.Reconciled = outcomes("seatflow_reconcile_fixed_total", "check", "Repairs of the view, by check.", drifts...)
+	m.Drift = outcomes("seatflow_reconcile_drift_total", "check", "Drift that was found old enough to repair, by check; what is left over counts again.", drifts...)
+	m.ReconcileShows = outcomes("seatflow_reconcile_shows_total", "outcome", "Shows that the reconciler came to, by outcome.",
+		"clean", "repaired", "left", "locked", "failed", "alarm")
+	m.round = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "seatflow_reconcile_round_seconds", Help: "Time of one round of the reconciler.",
+		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}})
+	m.unchecked = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seatflow_reconcile_oldest_unchecked_seconds", Help: "Longest time that any show may have gone unchecked by the reconciler."})
+	m.registry.MustRegister(m.round, m.unchecked)
 
 	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seatflow_http_requests_total", Help: "HTTP requests, by route and status.",
@@ -135,6 +157,21 @@ func (m *Metrics) Commit(n int, took time.Duration) {
 	}
 	m.commit.Observe(took.Seconds())
 	m.batch.Observe(float64(n))
+}
+
+// ReconcileRound counts one round of the reconciler.
+func (m *Metrics) ReconcileRound(took time.Duration) {
+	if m != nil {
+		m.round.Observe(took.Seconds())
+	}
+}
+
+// Unchecked shows how long some show may have gone unchecked by the
+// reconciler.
+func (m *Metrics) Unchecked(age time.Duration) {
+	if m != nil {
+		m.unchecked.Set(age.Seconds())
+	}
 }
 
 // StreamOpened and StreamClosed count the event streams that are open.
