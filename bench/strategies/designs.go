@@ -82,4 +82,10 @@ var designs = []Design{
 		Durable: "each sale is on disk before it is answered; the view is rebuilt from the ledger",
 		Promise: "no seat twice, whatever dies or sleeps; owners fence every late step; holds of the dead are given back",
 	},
+	{
+		Name: "SeatFlow, Redis and MariaDB", Open: openDistributed, PerSecond: 30_000,
+		Guard:   "hold by one script in Redis, then a unique key in MariaDB, many orders a commit",
+		Durable: "each sale is on disk before it is answered; the view is rebuilt from the ledger",
+		Promise: "the same, on any number of nodes",
+	},
 }

@@ -60,7 +60,7 @@ func main() {
 	b := &bench{log: os.Stderr}
 	flag.StringVar(&b.report, "report", "", "write the comparison to this file; empty: print it")
 	flag.StringVar(&b.output, "output", "markdown", "what to print: markdown or json")
-	flag.StringVar(&b.dir, "dir", os.TempDir(), "folder for the servers' data, on the disk to measure")
+	flag.StringVar(&b.dir, "dir", "", "folder for the servers' data, on the disk to measure; empty: the system's temporary one")
 	flag.Float64Var(&b.seconds, "seconds", 5, "length of one measured run")
 	flag.StringVar(&b.only, "only", "", "designs to measure, by name, with commas between; empty: all")
 	flag.IntVar(&b.redlock, "redlock", 5, "servers of Redlock")
@@ -83,7 +83,7 @@ func main() {
 	}
 }
 
-func (b *bench) main(ctx context.Context) (err error) {
+func (b *bench) main(ctx context.Context) error {
 	if b.smoke {
 		b.seconds, b.lease = 0.3, 500*time.Millisecond
 	}
@@ -94,13 +94,14 @@ func (b *bench) main(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(b.dir, "seatflow-strategies-")
-	if err != nil {
-		return err
+	if b.dir != "" {
+		if err := os.Setenv("TMPDIR", b.dir); err != nil { // where the servers make their folders
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b.servers = &servers{dir: dir}
-	defer b.servers.stop()
+	tb := &outside{}
+	defer tb.end()
+	b.servers = &servers{tb: tb, startMariaDB: tunedMariaDB}
 	began := time.Now()
 	var rows []measured
 	for _, d := range chosen {
@@ -118,7 +119,7 @@ func (b *bench) valid() error {
 	case b.seconds <= 0 || b.seconds > 60:
 		return errors.New("a run lasts up to 60 seconds")
 	case b.redlock < 1 || b.redlock > 15:
-		return errors.New("Redlock has 1 to 15 servers")
+		return errors.New("1 to 15 servers of Redlock")
 	case b.lease < 100*time.Millisecond || b.lease > 30*time.Second:
 		return errors.New("a lease lasts from 100 ms to 30 s")
 	case b.conns < 2 || b.conns > 100:
@@ -167,6 +168,7 @@ func (b *bench) measure(ctx context.Context, d Design) (m measured, err error) {
 	m = measured{Design: d, House: b.house(d)}
 	fmt.Fprintf(b.log, "%s: %d seats", d.Name, m.House.Shows()*m.House.Seats)
 	defer fmt.Fprintln(b.log)
+	defer b.servers.release()
 	s, err := d.Open(ctx, b, m.House)
 	if err != nil {
 		return m, err

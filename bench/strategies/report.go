@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -42,7 +41,7 @@ type document struct {
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (b *bench) json(rows []measured) document {
-	d := document{Machine: machine(), Crowd: b.crowd, LeaseMs: b.lease.Milliseconds(), Redlock: b.redlock, SyncMs: ms(syncTime(b.servers.dir))}
+	d := document{Machine: machine(), Crowd: b.crowd, LeaseMs: b.lease.Milliseconds(), Redlock: b.redlock, SyncMs: ms(syncTime())}
 	for _, m := range rows {
 		r := row{Design: m.Design.Name, Control: m.Design.Control, Seats: m.House.Shows() * m.House.Seats, Seconds: m.Run.Elapsed.Seconds(),
 			OrdersPerSec: m.Run.rate(), MeanMs: ms(m.Run.Mean), P50Ms: ms(m.Run.P50), P99Ms: ms(m.Run.P99), SuccessRate: m.Run.success(),
@@ -57,12 +56,12 @@ func (b *bench) json(rows []measured) document {
 }
 
 // syncTime is the median time of a small write that is forced to disk.
-func syncTime(dir string) time.Duration {
-	f, err := os.Create(filepath.Join(dir, "sync"))
+func syncTime() time.Duration {
+	f, err := os.CreateTemp("", "seatflow-sync-")
 	if err != nil {
 		return 0
 	}
-	defer f.Close()
+	defer func() { _, _ = f.Close(), os.Remove(f.Name()) }()
 	var took []time.Duration
 	for range 50 {
 		start := time.Now()
@@ -98,7 +97,7 @@ func (b *bench) markdown(rows []measured, took time.Duration) string {
 	p := func(format string, args ...any) { fmt.Fprintf(&w, format, args...) }
 	p("# Ways to guard a seat, measured\n\nMade by `make strategies` (bench/strategies); every run rewrites this file.\n\n")
 	p("%s\n%s A small write forced to this disk takes %s ms.\nClients, servers and load share the cores. %g seconds a run, %s in all.\n\n",
-		machine(), versions(), milliseconds(syncTime(b.servers.dir)), b.seconds, took.Round(time.Second))
+		machine(), versions(), milliseconds(syncTime()), b.seconds, took.Round(time.Second))
 	if b.smoke {
 		p("**A smoke run: the numbers mean nothing.**\n\n")
 	}

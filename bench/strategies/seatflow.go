@@ -65,7 +65,7 @@ func openEmbedded(ctx context.Context, b *bench, house House) (_ Strategy, err e
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	dir, err := os.MkdirTemp(b.servers.dir, "embedded-")
+	dir, err := os.MkdirTemp("", "seatflow-embedded-")
 	if err != nil {
 		return nil, err
 	}
