@@ -52,9 +52,14 @@ administrator's token; the data folder's secret gives one. With the data
 folder at hand the buyers' tokens are made from it too; otherwise they are
 asked for as guests, within the server's bound per address.
 
+The server's windows on orders (ten a minute and user, 500 a second and show)
+count here as anywhere: start it with --rates-orders-per-user-per-minute 0 and
+--rates-orders-per-show-per-second 0, or they are what is measured.
+
 It ends with a verification of everything that was acknowledged. The exit code
 is 1 when that fails or a request had an error.`,
-		Example: `  seatflow load
+		Example: `  seatflow serve --rates-orders-per-user-per-minute 0 --rates-orders-per-show-per-second 0 &
+  seatflow load
   seatflow load --scenario hot --rate 5000 --duration 30s --connections 256
   seatflow load --show 3 --rate 200 --acked acked.ndjson --output json
   seatflow load --rate 0 --connections 1     closed loop: one order after the other`,

@@ -220,7 +220,7 @@ type imported struct {
 
 func planImportCommand() *cobra.Command {
 	var in planInput
-	var data, hallName, zone string
+	var data, hallName, zone, facts string
 	var hall int64
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Publish a plan in a hall", Args: oneFile,
@@ -259,7 +259,7 @@ When a server runs on the data folder the plan is sent to it.`,
 				name = filepath.Base(args[0])
 			}
 			done := imported{Seats: report.Seats, Warnings: report.Warnings}
-			if err := withPlans(cmd.Context(), data, func(ctx context.Context, s planStore) error {
+			if err := withPlans(cmd.Context(), data, facts, func(ctx context.Context, s planStore) error {
 				h, made, err := chooseHall(ctx, s, seatflow.HallID(hall), name, zone, cmd.Flags().Changed("zone"))
 				if err != nil {
 					return err
@@ -289,6 +289,7 @@ When a server runs on the data folder the plan is sent to it.`,
 	}
 	in.flags(cmd)
 	cmd.Flags().StringVar(&data, "data", defaultData(), "data folder")
+	cmd.Flags().StringVar(&facts, "ledger", "", "facts that nodes share, instead of a data folder: mysql://USER:PASSWORD@HOST:PORT/DATABASE")
 	cmd.Flags().Int64Var(&hall, "hall", 0, "id of the hall")
 	cmd.Flags().StringVar(&hallName, "hall-name", "", "name of the hall (default: the plan's name)")
 	cmd.Flags().StringVar(&zone, "zone", "UTC", "IANA time zone of a hall that is made")
@@ -344,7 +345,7 @@ func hallList(halls []seatflow.Hall) string {
 }
 
 func planExportCommand() *cobra.Command {
-	var data, file string
+	var data, file, facts string
 	var hall int64
 	var version int32
 	cmd := &cobra.Command{
@@ -359,7 +360,7 @@ document into the same hall finds them by the guids.`,
 				return usageError{errors.New("--hall and --version are numbers from 1")}
 			}
 			var body []byte
-			if err := withPlans(cmd.Context(), data, func(ctx context.Context, s planStore) error {
+			if err := withPlans(cmd.Context(), data, facts, func(ctx context.Context, s planStore) error {
 				id := seatflow.HallID(hall)
 				if id == 0 {
 					halls, err := s.halls(ctx)
@@ -381,6 +382,7 @@ document into the same hall finds them by the guids.`,
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", defaultData(), "data folder")
+	cmd.Flags().StringVar(&facts, "ledger", "", "facts that nodes share, instead of a data folder: mysql://USER:PASSWORD@HOST:PORT/DATABASE")
 	cmd.Flags().Int64Var(&hall, "hall", 0, "id of the hall (default: the only one)")
 	cmd.Flags().Int32Var(&version, "version", 0, "version of its plan (default: the latest)")
 	cmd.Flags().StringVarP(&file, "out", "o", "", "file to write (default: standard output)")

@@ -30,8 +30,15 @@ type planStore interface {
 }
 
 // withPlans calls f with the plans of a data folder, through its server when
-// one runs on it.
-func withPlans(ctx context.Context, dir string, f func(ctx context.Context, s planStore) error) error {
+// one runs on it, or with those in facts that nodes share.
+func withPlans(ctx context.Context, dir, facts string, f func(ctx context.Context, s planStore) error) error {
+	if facts != "" {
+		d, err := app.OpenDeployment(ctx, facts, "")
+		if err != nil {
+			return err
+		}
+		return errors.Join(explain(f(ctx, folder{d.Catalog})), d.Close())
+	}
 	if url, ok := app.DataServer(dir); ok {
 		return viaServer(ctx, dir, url, f)
 	}

@@ -25,6 +25,7 @@ func running(t *testing.T) (data string, stop func()) {
 	cfg := config.Defaults()
 	cfg.Listen = "127.0.0.1:0"
 	cfg.Data = filepath.Join(t.TempDir(), "data")
+	cfg.Rates = config.Rates{OrdersPerUserPerMinute: 1_000_000, OrdersPerShowPerSecond: 1_000_000} // else they are what is measured
 	a, err := app.New(t.Context(), cfg, app.Options{})
 	if err != nil {
 		t.Fatal(err)

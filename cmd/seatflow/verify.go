@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,6 +23,9 @@ type target struct {
 	url   string
 	data  string
 	token string
+	// A deployment that nodes share, asked directly.
+	ledger string
+	seats  string
 }
 
 // flags adds the flags that name a target.
@@ -66,14 +70,20 @@ func verifyCommand() *cobra.Command {
 
 A running server checks itself, beside its live traffic. With no server on the
 data folder the facts alone are checked, for the view lives in the server.
+With --ledger the stores that nodes share are asked directly; the view is
+checked too when --seats names it, and should then have no traffic.
 The exit code is 1 when anything is violated or could not be checked.`,
 		Example: `  seatflow verify
   seatflow verify --data seatflow-demo --show 2
   seatflow verify --url http://127.0.0.1:8080 --token "$TOKEN" --acked acked.ndjson
+  seatflow verify --ledger "$SEATFLOW_LEDGER" --seats redis://127.0.0.1:6379
   seatflow verify --output json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
+			}
+			if at.seats != "" && at.ledger == "" {
+				return usageError{errors.New("--seats needs --ledger: a view is held against the facts")}
 			}
 			if show < 0 {
 				return usageError{fmt.Errorf("--show %d: must be a show's number", show)}
@@ -86,6 +96,8 @@ The exit code is 1 when anything is violated or could not be checked.`,
 		},
 	}
 	at.flags(cmd)
+	cmd.Flags().StringVar(&at.ledger, "ledger", "", "facts that nodes share: mysql://USER:PASSWORD@HOST:PORT/DATABASE")
+	cmd.Flags().StringVar(&at.seats, "seats", "", "view that nodes share: redis://HOST:PORT")
 	cmd.Flags().Int64Var(&show, "show", 0, "one show only; 0: every show")
 	cmd.Flags().StringVar(&acked, "acked", "", "log of acknowledgements to hold the ledger to")
 	cmd.Flags().StringVar(&output, "output", "text", "text or json")
@@ -113,6 +125,18 @@ func runVerify(ctx context.Context, at target, show seatflow.ShowID, acked strin
 		}
 		defer f.Close()
 		log = f
+	}
+	if at.ledger != "" {
+		d, err := app.OpenDeployment(ctx, at.ledger, at.seats)
+		if err != nil {
+			return verify.Report{}, err
+		}
+		var shows []seatflow.ShowID
+		if show != 0 {
+			shows = []seatflow.ShowID{show}
+		}
+		report := verify.All(ctx, d.Ledger, d.Seats, shows, log)
+		return report, d.Close()
 	}
 	running, err := at.find()
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seatflow"
+	"seatflow/internal/admission"
 	"seatflow/internal/auth"
 	"seatflow/internal/booking"
 	"seatflow/internal/catalog"
@@ -44,8 +46,8 @@ import (
 	"seatflow/internal/httpapi"
 	"seatflow/internal/ledger"
 	"seatflow/internal/live"
-	"seatflow/internal/memseats"
 	"seatflow/internal/payment"
+	"seatflow/internal/relay"
 	"seatflow/internal/telemetry"
 	"seatflow/internal/verify"
 	"seatflow/internal/web"
@@ -55,8 +57,8 @@ import (
 // "seatflow token" makes others.
 const adminTokenTTL = 365 * 24 * time.Hour
 
-// outboxKept is how long order events wait for a bus that this version does
-// not have; housekeeping is how often older ones are dropped.
+// outboxKept is how long order events wait for a bus that is away;
+// housekeeping is how often older ones are dropped.
 const (
 	outboxKept   = 7 * 24 * time.Hour
 	housekeeping = 10 * time.Minute
@@ -80,16 +82,17 @@ type App struct {
 	metrics *telemetry.Metrics
 	health  *telemetry.Health
 
-	data     *Data
-	memory   *memseats.Store
-	seats    seatflow.SeatStore // memory, as the services see it
-	ledger   seatflow.Ledger    // data.Ledger, as the services see it
+	node     string
+	stores   *stores
+	seats    seatflow.SeatStore // as the services see it
+	ledger   seatflow.Ledger    // as the services see it
 	tokens   *auth.Tokens
 	catalog  *catalog.Service
 	booking  *booking.Service
 	sandbox  *payment.Sandbox
 	payments *payment.Service
 	guardian *guardian.Guardian
+	relay    *relay.Relay
 	hub      *live.Hub
 
 	listener net.Listener
@@ -121,7 +124,11 @@ func New(ctx context.Context, cfg config.Config, o Options) (*App, error) {
 
 func (a *App) open(ctx context.Context, o Options) (err error) {
 	cfg := a.cfg
-	if a.data, err = OpenData(ctx, cfg.Data, a.ledgerOptions()); err != nil {
+	a.node = cfg.Node
+	if a.node == "" {
+		a.node = nodeName()
+	}
+	if a.stores, err = openStores(ctx, cfg, a.ledgerOptions(), a.log); err != nil {
 		return err
 	}
 	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
@@ -137,12 +144,11 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 			return fmt.Errorf("pprof on %s: %w", cfg.Pprof, err)
 		}
 	}
-	if a.tokens, err = auth.NewTokens(derive(a.data.secret, "tokens"), seatflow.WallClock{}); err != nil {
+	if a.tokens, err = auth.NewTokens(derive(a.stores.folder.secret, "tokens"), seatflow.WallClock{}); err != nil {
 		return err
 	}
 
-	a.memory = memseats.New(memseats.Options{Clock: seatflow.WallClock{}, ChangesKept: cfg.ChangesKept})
-	a.seats, a.ledger = a.memory, a.data.Ledger
+	a.seats, a.ledger = a.stores.seats, a.stores.ledger
 	if o.WrapSeats != nil {
 		a.seats = o.WrapSeats(a.seats)
 	}
@@ -157,10 +163,11 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 	a.booking = booking.New(booking.Options{
 		Seats: a.seats, Ledger: a.ledger, Houses: a.catalog, Log: a.log, Metrics: a.metrics,
 		Grace: config.Seconds(cfg.GraceSeconds), LedgerDeadline: config.Ms(cfg.LedgerDeadlineMs),
+		Admission: a.admission(), ShowRate: cfg.Rates.OrdersPerShowPerSecond,
 	})
 	var providers []seatflow.PaymentProvider
 	if cfg.Sandbox.Enabled {
-		if a.sandbox, err = payment.NewSandbox(payment.SandboxOptions{Secret: derive(a.data.secret, "sandbox"), Log: a.log}); err != nil {
+		if a.sandbox, err = payment.NewSandbox(payment.SandboxOptions{Secret: derive(a.stores.folder.secret, "sandbox"), Log: a.log}); err != nil {
 			return err
 		}
 		a.sandbox.SetCallback(a.url + "/api/v1/payments/" + payment.SandboxName + "/callback")
@@ -170,9 +177,15 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 	a.guardian = guardian.New(guardian.Options{
 		Seats: a.seats, Booking: a.booking, Interval: config.Ms(cfg.Guardian.IntervalMs), Batch: cfg.Guardian.Batch, Log: a.log,
 	})
-	a.hub = live.New(live.Options{Seats: a.seats, Houses: a.catalog, Ensure: a.booking.EnsureView, Log: a.log, Node: "local"})
+	a.hub = live.New(live.Options{Seats: a.seats, Houses: a.catalog, Ensure: a.booking.EnsureView, Log: a.log, Node: a.node,
+		Feed: a.feed(), Replicas: !cfg.Embedded()})
+	a.relay = relay.New(relay.Options{
+		Seats: a.seats, Bus: a.stores.bus, Locker: a.stores.locks, Outbox: a.ledger,
+		Shows: a.viewsOf, Ensure: a.booking.EnsureView, Hall: a.hallOf, Log: a.log, Metrics: a.metrics,
+	})
 
 	a.health.Register("ledger", a.ledger.Healthy)
+	a.health.RegisterSoft("bus", a.stores.bus.Healthy)
 	a.health.Register("seats", func(ctx context.Context) error { _, err := a.seats.Identity(ctx); return err })
 	a.metrics.Gauge("seatflow_view_owed", "Orders and shows that the view still has to be told about.",
 		func() float64 { return float64(a.booking.Owed()) })
@@ -194,6 +207,55 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 	}
 	a.server.RegisterOnShutdown(a.streams)
 	return nil
+}
+
+// admission is the window on a user's orders, or nil when it is off.
+func (a *App) admission() booking.Admission {
+	cfg := a.cfg
+	if cfg.Rates.OrdersPerUserPerMinute == 0 {
+		return nil
+	}
+	return admission.New(admission.Options{Windows: a.stores.windows, OrdersPerMinute: cfg.Rates.OrdersPerUserPerMinute, Log: a.log, Metrics: a.metrics})
+}
+
+// feed is where the maps hear of changes: the store itself while no other node
+// can change it, or while there is no bus that all nodes share.
+func (a *App) feed() live.Feed {
+	cfg := a.cfg
+	if cfg.Bus == "embedded" {
+		return live.StoreFeed(a.seats)
+	}
+	return live.BusFeed(a.stores.bus, a.log)
+}
+
+// viewsOf lists the shows of a partition that have a view now.
+func (a *App) viewsOf(ctx context.Context, partition seatflow.Partition) ([]relay.Show, error) {
+	var list []relay.Show
+	err := a.eachView(ctx, func(h *seatflow.House) error {
+		if h.Show.Partition == partition {
+			list = append(list, relay.Show{ShowRef: h.Show.Ref(), Hall: h.Show.Hall})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// hallOf returns a show's hall, 0 if it cannot be told.
+func (a *App) hallOf(ctx context.Context, show seatflow.ShowID) seatflow.HallID {
+	house, err := a.catalog.House(ctx, show)
+	if err != nil {
+		return 0
+	}
+	return house.Show.Hall
+}
+
+// nodeName tells this process from others.
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "node"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
 func (a *App) ledgerOptions() ledger.Options {
@@ -245,7 +307,7 @@ func (a *App) Profiler() string {
 // AdminToken returns the first administrator's token on the first start on a
 // data folder, and "" on every later one.
 func (a *App) AdminToken() (string, error) {
-	if !a.data.First {
+	if !a.stores.folder.First {
 		return "", nil
 	}
 	return a.Token("admin", seatflow.RoleAdmin, adminTokenTTL)
@@ -268,10 +330,14 @@ func (a *App) verify(ctx context.Context, show seatflow.ShowID, acked io.Reader)
 
 // Run serves until the context ends, then stops in order. A server runs once.
 func (a *App) Run(ctx context.Context) error {
-	if err := a.buildViews(ctx); err != nil {
-		return err
+	if cfg := a.cfg; cfg.Embedded() {
+		// Memory has forgotten them. Views that nodes share are there, or are
+		// built on first use.
+		if err := a.buildViews(ctx); err != nil {
+			return err
+		}
 	}
-	if err := a.data.announce(a.url); err != nil {
+	if err := a.stores.folder.announce(a.url); err != nil {
 		return err
 	}
 
@@ -283,6 +349,7 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(func() error { return a.guardian.Run(failed) })
 	group.Go(func() error { return a.payments.Run(failed) })
 	group.Go(func() error { return a.hub.Run(failed) })
+	group.Go(func() error { return a.relay.Run(failed) })
 	group.Go(func() error { return a.housekeep(failed) })
 
 	served := make(chan error, 1)
@@ -319,29 +386,38 @@ func (a *App) Run(ctx context.Context) error {
 // buildViews makes the views of the shows that are still given, so that the
 // holds that a predecessor left keep their deadlines.
 func (a *App) buildViews(ctx context.Context) error {
-	since := time.Now().Add(-seatflow.ViewAfterEnd)
-	var after seatflow.ShowID
 	built := 0
-	for {
-		shows, err := a.catalog.Shows(ctx, after, since, 100)
-		if err != nil {
-			return fmt.Errorf("build views: %w", err)
+	err := a.eachView(ctx, func(h *seatflow.House) error {
+		if err := a.booking.EnsureView(ctx, h.Show.ID); err != nil {
+			return fmt.Errorf("build the view of show %d: %w", h.Show.ID, err)
 		}
-		for _, h := range shows {
-			if err := a.booking.EnsureView(ctx, h.Show.ID); err != nil {
-				return fmt.Errorf("build the view of show %d: %w", h.Show.ID, err)
-			}
-			built++
-			after = h.Show.ID
-		}
-		if len(shows) == 0 {
-			break
-		}
-	}
+		built++
+		return nil
+	})
 	if built > 0 {
 		a.log.InfoContext(ctx, "views built from the ledger", "shows", built)
 	}
-	return nil
+	return err
+}
+
+// eachView calls f with every show whose view is expected now.
+func (a *App) eachView(ctx context.Context, f func(*seatflow.House) error) error {
+	since := time.Now().Add(-seatflow.ViewAfterEnd)
+	for after := seatflow.ShowID(0); ; {
+		shows, err := a.catalog.Shows(ctx, after, since, 100)
+		if err != nil {
+			return fmt.Errorf("list shows: %w", err)
+		}
+		if len(shows) == 0 {
+			return nil
+		}
+		for _, h := range shows {
+			if err := f(h); err != nil {
+				return err
+			}
+			after = h.Show.ID
+		}
+	}
 }
 
 // housekeep drops order events that have waited too long for a bus.
@@ -414,11 +490,8 @@ func (a *App) Close() error {
 		if a.sandbox != nil {
 			errs = append(errs, a.sandbox.Close())
 		}
-		if a.data != nil {
-			errs = append(errs, a.data.Close())
-		}
-		if a.memory != nil {
-			a.memory.Close()
+		if a.stores != nil {
+			errs = append(errs, a.stores.close())
 		}
 		a.closeErr = errors.Join(errs...)
 	})

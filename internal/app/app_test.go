@@ -10,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"seatflow"
 	"seatflow/internal/app"
+	"seatflow/internal/config"
 	"seatflow/internal/testkit"
+	"strconv"
 )
 
 // A thousand callers through the whole path on one seat: one order, 999
@@ -329,4 +332,32 @@ func TestNewlyPricedSeatsAreForSale(t *testing.T) {
 		t.Errorf("before %s, after %s", before, after)
 	}
 	s.verify("")
+}
+
+// TestRateWindowsOfADefaultServer: ten orders a minute and user, then 429 with
+// the time to come back, and nothing held; a replay is answered all the same.
+func TestRateWindowsOfADefaultServer(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Rates = config.Defaults().Rates
+	s := startServer(t, cfg, app.Options{})
+	show := s.openShow(4, 5, nil)
+	token := s.token("ann")
+	for i := range 10 {
+		body := map[string]any{"showId": show, "seats": []int{i + 1}}
+		a := s.call(token, "POST", "/api/v1/orders", fmt.Sprint("k", i), body)
+		if i < 6 && a.status != 201 || i >= 6 && a.status != 409 { // six seats a user; the rest are refused and count
+			t.Fatalf("order %d: %d %s", i, a.status, a.body)
+		}
+	}
+	a := s.call(token, "POST", "/api/v1/orders", "k10", map[string]any{"showId": show, "seats": []int{11}})
+	var p problem
+	if json.Unmarshal(a.body, &p) != nil || a.status != 429 || p.Code != 1029 {
+		t.Fatalf("the eleventh: %d %s", a.status, a.body)
+	}
+	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n < 1 || n > 60 {
+		t.Errorf("Retry-After: %q", a.header.Get("Retry-After"))
+	}
+	if a := s.call(token, "POST", "/api/v1/orders", "k0", map[string]any{"showId": show, "seats": []int{1}}); a.status != 201 || a.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("a replay over the rate: %d %s", a.status, a.body)
+	}
 }

@@ -29,7 +29,11 @@ const (
 	secretName = "secret.key"  // signs tokens and sandbox callbacks; 64 hex digits, mode 0600
 	ledgerName = "seatflow.db" // the facts
 	serverName = "server.json" // who serves it, for the tools; valid only while the lock is held
+	busName    = "bus"         // the embedded bus keeps its streams here; may be deleted
 )
+
+// secretLen is the length of a secret in bytes.
+const secretLen = 32
 
 // lockWait bounds the wait for the lock: a tool may look at it for a moment.
 const (
@@ -62,24 +66,24 @@ type serverInfo struct {
 	URL string `json:"url"`
 }
 
-// Data is a data folder that this process alone has: its lock, its secret
-// and its ledger.
-type Data struct {
-	Dir    string
-	Ledger *ledger.Ledger
-	First  bool // the folder was made just now
+// Folder is a data folder that this process alone has: its lock and its
+// secret.
+type Folder struct {
+	Dir   string
+	First bool // the folder's secret was made just now
 
 	secret []byte
 	lock   *flock.Flock
 }
 
-// OpenData makes a folder if need be, locks it and opens its ledger. The
-// error is *InUseError when another process has it.
-func OpenData(ctx context.Context, dir string, opts ledger.Options) (*Data, error) {
+// OpenFolder makes a folder if need be and locks it. secretFile, if not empty,
+// holds the secret that several nodes share; it is kept in the folder too, for
+// the tools. The error is *InUseError when another process has the folder.
+func OpenFolder(ctx context.Context, dir, secretFile string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	d := &Data{Dir: dir, lock: flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))}
+	d := &Folder{Dir: dir, lock: flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))}
 	wctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	ok, err := d.lock.TryLockContext(wctx, lockEvery)
@@ -90,23 +94,62 @@ func OpenData(ctx context.Context, dir string, opts ledger.Options) (*Data, erro
 		info := readServerInfo(dir)
 		return nil, &InUseError{Dir: dir, PID: info.PID, URL: info.URL}
 	}
-	if err := d.open(ctx, opts); err != nil {
+	if err := d.open(secretFile); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-func (d *Data) open(ctx context.Context, opts ledger.Options) error {
+func (d *Folder) open(secretFile string) error {
 	var err error
-	if d.secret, d.First, err = ensureSecret(d.Dir); err != nil {
+	if secretFile == "" {
+		d.secret, d.First, err = ensureSecret(d.Dir)
+	} else {
+		d.secret, d.First, err = shareSecret(d.Dir, secretFile)
+	}
+	if err != nil {
 		return err
 	}
 	// What a killed predecessor left there is no longer true.
 	if err := os.Remove(filepath.Join(d.Dir, serverName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	d.Ledger, err = ledger.OpenSQLite(ctx, filepath.Join(d.Dir, ledgerName), opts)
-	return err
+	return nil
+}
+
+// Close frees the lock. It may be called twice.
+func (d *Folder) Close() error {
+	if !d.lock.Locked() {
+		return nil
+	}
+	var errs []error
+	if err := os.Remove(filepath.Join(d.Dir, serverName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	// The lock file stays: removing it would let two processes lock two files
+	// of the same name.
+	errs = append(errs, d.lock.Unlock())
+	return errors.Join(errs...)
+}
+
+// Data is a data folder that this process alone has, with its ledger.
+type Data struct {
+	*Folder
+	Ledger *ledger.Ledger
+}
+
+// OpenData makes a folder if need be, locks it and opens its ledger. The
+// error is *InUseError when another process has it.
+func OpenData(ctx context.Context, dir string, opts ledger.Options) (*Data, error) {
+	folder, err := OpenFolder(ctx, dir, "")
+	if err != nil {
+		return nil, err
+	}
+	d := &Data{Folder: folder}
+	if d.Ledger, err = ledger.OpenSQLite(ctx, filepath.Join(dir, ledgerName), opts); err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return d, nil
 }
 
 // Close closes the ledger and frees the lock. It may be called twice.
@@ -116,18 +159,10 @@ func (d *Data) Close() error {
 		errs = append(errs, d.Ledger.Close())
 		d.Ledger = nil
 	}
-	if d.lock.Locked() {
-		if err := os.Remove(filepath.Join(d.Dir, serverName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-		// The lock file stays: removing it would let two processes lock two
-		// files of the same name.
-		errs = append(errs, d.lock.Unlock())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, d.Folder.Close())...)
 }
 
-func (d *Data) announce(url string) error {
+func (d *Folder) announce(url string) error {
 	body, err := json.Marshal(serverInfo{os.Getpid(), url})
 	if err != nil {
 		return err
@@ -174,18 +209,40 @@ func MintToken(dir string, user seatflow.UserID, role seatflow.Role, ttl time.Du
 }
 
 func readSecret(dir string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(dir, secretName))
+	secret, err := readSecretFile(filepath.Join(dir, secretName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("data folder %s has no secret: no server has run on it yet", dir)
 	}
+	return secret, err
+}
+
+func readSecretFile(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
 	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(secret) != 32 {
-		return nil, fmt.Errorf("%s in %s is not 64 hex digits", secretName, dir)
+	if err != nil || len(secret) != secretLen {
+		return nil, fmt.Errorf("%s is not %d hex digits", name, 2*secretLen)
 	}
 	return secret, nil
+}
+
+// shareSecret reads the secret that nodes share and keeps it in the folder.
+func shareSecret(dir, file string) (secret []byte, made bool, err error) {
+	if secret, err = readSecretFile(file); err != nil {
+		return nil, false, fmt.Errorf("secretFile: %w", err)
+	}
+	name := filepath.Join(dir, secretName)
+	switch own, err := readSecretFile(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return secret, true, writeSecret(name, secret)
+	case err != nil:
+		return nil, false, err
+	case !hmac.Equal(own, secret):
+		return nil, false, fmt.Errorf("secretFile %s is not the secret that %s was used with; tokens would stop working: remove %s to change it", file, dir, name)
+	}
+	return secret, false, nil
 }
 
 // ensureSecret reads the folder's secret, or makes one that is on disk before
@@ -195,19 +252,24 @@ func ensureSecret(dir string) (secret []byte, made bool, err error) {
 		secret, err = readSecret(dir)
 		return secret, false, err
 	}
-	secret = make([]byte, 32)
+	secret = make([]byte, secretLen)
 	rand.Read(secret)
-	tmp := filepath.Join(dir, secretName+".new")
+	return secret, true, writeSecret(filepath.Join(dir, secretName), secret)
+}
+
+// writeSecret writes a secret that is on disk, whole, before it is used.
+func writeSecret(name string, secret []byte) error {
+	tmp := name + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	_, err = f.WriteString(hex.EncodeToString(secret) + "\n")
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(tmp, filepath.Join(dir, secretName))
+		err = os.Rename(tmp, name)
 	}
-	return secret, true, err
+	return err
 }
 
 // derive makes one secret per purpose out of the folder's.

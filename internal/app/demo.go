@@ -88,7 +88,7 @@ func (a *App) Demo(ctx context.Context, o DemoOptions) error {
 	if !report.OK() {
 		return fmt.Errorf("%d violations", report.Violations())
 	}
-	fmt.Fprintf(o.Out, "\nAgain, whenever you like: seatflow verify --data %s\n", a.data.Dir)
+	fmt.Fprintf(o.Out, "\nAgain, whenever you like: seatflow verify --data %s\n", a.cfg.Data)
 	return nil
 }
 

@@ -2,10 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 
 	"seatflow"
 	"seatflow/internal/catalog"
 	"seatflow/internal/ledger"
+	"seatflow/internal/redisseats"
 )
 
 // OpenFacts opens a data folder that no server has, for the tools. The error
@@ -23,4 +26,47 @@ func OpenCatalog(ctx context.Context, dir string) (*catalog.Service, *Data, erro
 		return nil, nil, err
 	}
 	return catalog.New(d.Ledger, seatflow.WallClock{}, logNothing), d, nil
+}
+
+// Deployment is the stores that several nodes share, opened by a tool.
+type Deployment struct {
+	Ledger  *ledger.Ledger
+	Seats   seatflow.SeatStore // nil unless asked for
+	Catalog *catalog.Service
+
+	redis *redisseats.Store
+}
+
+// OpenDeployment opens the facts of a deployment, and its view when seatsURL is
+// not empty.
+func OpenDeployment(ctx context.Context, ledgerURL, seatsURL string) (*Deployment, error) {
+	l, err := ledger.OpenMySQL(ctx, ledgerURL, ledger.Options{Log: logNothing, MaxConns: toolConns})
+	if err != nil {
+		return nil, err
+	}
+	d := &Deployment{Ledger: l, Catalog: catalog.New(l, seatflow.WallClock{}, logNothing)}
+	if seatsURL != "" {
+		if d.redis, err = redisseats.Open(ctx, redisseats.Options{URL: seatsURL, Conns: 1, Log: logNothing}); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		d.Seats = d.redis
+	}
+	return d, nil
+}
+
+// toolConns is enough for one tool that does one thing after another.
+const toolConns = 4
+
+// Close closes what was opened.
+func (d *Deployment) Close() error {
+	if d.redis != nil {
+		d.redis.Close()
+	}
+	return d.Ledger.Close()
+}
+
+// Migrate brings the schema of a deployment's facts to this binary's version,
+// under a lock: any number of nodes may do so at once.
+func Migrate(ctx context.Context, ledgerURL string, log *slog.Logger) error {
+	return ledger.Migrate(ctx, ledgerURL, log)
 }
