@@ -143,7 +143,7 @@ func (mysqlDialect) isDuplicate(err error) bool {
 // isDown: the connection ended, or the server says that it cannot be written.
 func (mysqlDialect) isDown(err error) bool {
 	switch mysqlCode(err) {
-	case erConsCount, erServerShutdown, erTableFull, erDiskFull, erTooManyUser, erReadOnly, erInterrupted, erReadOnlyMode, erConnectionKilled,
+	case erConsCount, erServerShutdown, erTableFull, erDiskFull, erTooManyUser, erReadOnly, erReadOnlyMode, erConnectionKilled,
 		erNewAbortingConn, erInnoDBReadOnly, erDisconnected:
 		return true
 	}
@@ -154,7 +154,7 @@ func (mysqlDialect) isDown(err error) bool {
 
 func (mysqlDialect) isTransient(err error) bool {
 	switch mysqlCode(err) {
-	case erDeadlock, erLockWait, erRecordChanged, erLockTableFull:
+	case erDeadlock, erLockWait, erRecordChanged, erLockTableFull, erInterrupted:
 		return true
 	}
 	return false

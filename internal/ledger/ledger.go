@@ -72,6 +72,7 @@ type Ledger struct {
 	changes     *committer // of every other change; the same one where one process writes alone
 	singles     *committer // of what must run by itself; nil likewise
 	down        atomic.Pointer[downState]
+	worked      atomic.Int64 // transactions that committed, counted where others share the database
 	busy        busyShows
 	byKey       *lookups[userKey]          // nil: each look-up is a statement
 	byNo        *lookups[seatflow.OrderNo] // nil: likewise

@@ -22,14 +22,14 @@ import (
 
 // Connections to a MySQL server. Of [Options.MaxConns], mysqlWriters write: one
 // commits new orders, changeLanes every other change, singleLanes what must run
-// by itself. The rest read.
+// by itself, and one asks whether the server is there. The rest read.
 const (
 	DefaultMaxConns = 16
 	MinConns        = mysqlWriters + 2
 
 	changeLanes  = 3
 	singleLanes  = 2
-	mysqlWriters = 1 + changeLanes + singleLanes
+	mysqlWriters = 1 + changeLanes + singleLanes + 1
 	// changeBatchMax bounds the changes of a transaction, each of which costs
 	// several round trips under the locks of those before it.
 	changeBatchMax = 32
@@ -143,13 +143,23 @@ func (l *Ledger) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		asked, cancel := context.WithTimeout(ctx, watchTimeout)
-		if l.down.Load() != nil {
-			_ = l.Healthy(asked) // tries a transaction, which says that it works if it does
-		} else if err := l.readDB.PingContext(asked); err != nil && ctx.Err() == nil && l.dialect.isDown(err) {
-			l.commits.note(fmt.Errorf("%w: %w", seatflow.ErrNotCommitted, err))
-		}
-		cancel()
+		l.look(ctx)
+	}
+}
+
+// look asks once.
+func (l *Ledger) look(ctx context.Context) {
+	asked, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	if l.down.Load() != nil {
+		_ = l.Healthy(asked) // tries a transaction, which says that it works if it does
+		return
+	}
+	worked := l.worked.Load()
+	err := l.writeDB.PingContext(asked)
+	// A server that commits meanwhile is slow, not gone.
+	if err != nil && ctx.Err() == nil && l.worked.Load() == worked {
+		l.commits.note(fmt.Errorf("%w: %w", errNoTransaction, err))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"seatflow"
 )
@@ -126,7 +127,12 @@ func appendLiteral(b []byte, value any) ([]byte, error) {
 	return nil, fmt.Errorf("ledger: no literal for %T", value)
 }
 
+// appendQuoted quotes a text. What is not UTF-8 goes as bytes, which columns of
+// bytes take as they are.
 func appendQuoted(b []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		return append(hex.AppendEncode(append(b, "x'"...), []byte(s)), '\'')
+	}
 	b = append(b, '\'')
 	for i := range len(s) {
 		switch c := s[i]; c {

@@ -128,6 +128,7 @@ func (l *Ledger) write(w *writer, batch []*op, errs []error, look bool) error {
 		}
 		return fmt.Errorf("%w: commit: %w", seatflow.ErrUnknownCommit, err)
 	}
+	l.worked.Add(1)
 	return nil
 }
 
