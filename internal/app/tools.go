@@ -46,7 +46,7 @@ func OpenDeployment(ctx context.Context, ledgerURL, seatsURL string) (*Deploymen
 	}
 	d := &Deployment{Ledger: l, Catalog: catalog.New(l, seatflow.WallClock{}, logNothing)}
 	if seatsURL != "" {
-		if d.redis, err = redisseats.Open(ctx, redisseats.Options{URL: seatsURL, Conns: 1, Log: logNothing}); err != nil {
+		if d.redis, err = redisseats.Open(ctx, redisseats.Options{URL: seatsURL, Log: logNothing}); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 		d.Seats = d.redis

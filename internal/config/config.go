@@ -87,7 +87,7 @@ type Rates struct {
 
 // Backends bounds what this node uses of servers that it shares with others.
 type Backends struct {
-	RedisConns  int `koanf:"redisConns" min:"1" max:"1024" help:"connections to each Redis server for commands that do not block"`
+	RedisConns  int `koanf:"redisConns" min:"65" max:"1024" help:"connections to each Redis server on which this node may wait for changes, one a partition; everything else shares four more"`
 	LedgerConns int `koanf:"ledgerConns" min:"2" max:"1024" help:"connections to MySQL or MariaDB"`
 	MaxBusBytes int `koanf:"maxBusBytes" min:"1048576" max:"1099511627776" help:"most that a stream of the bus keeps; the oldest goes first"`
 	BusReplicas int `koanf:"busReplicas" min:"1" max:"5" help:"servers that keep each stream of an external bus; 3 for a cluster of three"`
@@ -150,7 +150,7 @@ func Defaults() Config {
 		Hold:             Hold{Seconds: 900, CapSeconds: 1800, ExtendSeconds: 300},
 		Limits:           Limits{SeatsPerUser: 6},
 		Rates:            Rates{OrdersPerUserPerMinute: 10, OrdersPerShowPerSecond: 500},
-		Backends:         Backends{RedisConns: 2, LedgerConns: 16, MaxBusBytes: 256 << 20, BusReplicas: 1},
+		Backends:         Backends{RedisConns: 128, LedgerConns: 16, MaxBusBytes: 256 << 20, BusReplicas: 1},
 		Reconcile:        Reconcile{IntervalSeconds: 300},
 		Guardian:         Guardian{IntervalMs: 250, Batch: 256},
 		Commit:           Commit{BatchOrders: 512, BatchBytes: 1 << 20, QueueOrders: 16_384},
