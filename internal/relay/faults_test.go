@@ -206,6 +206,10 @@ func TestStoreChangesIdentity(t *testing.T) {
 						return nil
 					}
 				}
+				// The fork goes on until the very last moment.
+				for seat := seatflow.SeatID(1); seat < 4; seat++ {
+					r.take(id, seat)
+				}
 				r.rebuild(t, id)
 				r.note(fmt.Sprint("ensure ", id))
 				return nil
@@ -284,6 +288,70 @@ func TestStoreChangesIdentity(t *testing.T) {
 // forked tells whether a view is of the fork.
 func (r *rig) forked(snap *seatflow.Snapshot) (seatflow.Revision, bool) {
 	return snap.Revision, snap.States[29] == seatflow.Held && snap.States[33] == seatflow.Held && snap.States[0] == seatflow.Available
+}
+
+// A relay that follows one which ended in good order says nothing twice.
+func TestResumesAtTheEnd(t *testing.T) {
+	bubble(t, 6, 0, func(t *testing.T, r *rig) {
+		n := r.start()
+		time.Sleep(time.Second)
+		r.rush(30, time.Millisecond)
+		time.Sleep(time.Second)
+		n.stop()
+		before := len(r.seatMessages())
+		n = r.start()
+		time.Sleep(time.Second)
+		if after := len(r.seatMessages()); after != before {
+			t.Errorf("%d messages of a house at rest", after-before)
+		}
+		r.settled(n)
+	})
+}
+
+// The end of the stream is lost, and the stream is still the same: a server
+// may forget what it had not written to the disk.
+func TestStreamLosesItsEnd(t *testing.T) {
+	bubble(t, 6, 0, func(t *testing.T, r *rig) {
+		n := r.start()
+		time.Sleep(time.Second)
+		r.bus.with(func() { r.bus.lose = func(seatflow.Message) bool { return true } })
+		r.rush(30, time.Millisecond)
+		time.Sleep(time.Second)
+		r.bus.with(func() {
+			r.bus.lose = nil
+			r.bus.stored = r.bus.stored[:8]
+		})
+		r.settled(n)
+		if resets := eventsOf(t, r.seatMessages()[8:], seatflow.SeatsReset); len(resets) != len(r.shows) {
+			t.Errorf("%d resets", len(resets))
+		}
+	})
+}
+
+// The store changes again while views are made sure of: the relay begins anew
+// once more, and says nothing of the store in between.
+func TestStoreChangesTwice(t *testing.T) {
+	bubble(t, 3, 0, func(t *testing.T, r *rig) {
+		var changed atomic.Bool
+		n := r.start(func(o *Options) {
+			o.Ensure = func(_ context.Context, id seatflow.ShowID) error {
+				r.rebuild(t, id)
+				if id == 3 && changed.CompareAndSwap(false, true) {
+					r.seats.to(memseats.New(memseats.Options{}))
+				}
+				return nil
+			}
+		})
+		time.Sleep(time.Minute)
+		r.rush(10, time.Millisecond)
+		r.settled(n)
+		identity, _ := r.seats.now.Load().Identity(t.Context())
+		for _, m := range r.seatMessages() {
+			if e, _ := seatflow.ParseSeatsEvent(m.Payload); e.Show == 3 && e.Store != identity {
+				t.Errorf("published: %s", m.Payload)
+			}
+		}
+	})
 }
 
 // A relay that begins under another identity than was published last makes

@@ -9,6 +9,10 @@ import (
 	"seatflow"
 )
 
+// lookAhead: of a full read, one row in so many is left for the next, so that
+// every row that is published was held against those behind it.
+const lookAhead = 4
+
 // relayOutbox publishes order events while it has the lease.
 func (r *Relay) relayOutbox(ctx context.Context) {
 	defer r.waiting(nil)
@@ -21,11 +25,17 @@ func (r *Relay) relayOutbox(ctx context.Context) {
 		}) {
 			return
 		}
+		read := len(rows)
+		inVersionOrder(rows)
+		if read >= r.o.OutboxBatch && read >= lookAhead {
+			// An earlier event of one of the last orders may be right behind.
+			rows = rows[:read-read/lookAhead]
+		}
 		if len(rows) > 0 && !r.publishRows(ctx, rows) {
 			return
 		}
 		wait := time.Duration(len(rows))*time.Second/time.Duration(r.o.OutboxPerSecond) - time.Since(began)
-		if len(rows) < r.o.OutboxBatch {
+		if read < r.o.OutboxBatch {
 			wait = max(wait, r.o.OutboxPoll)
 		}
 		pause(ctx, wait)
@@ -36,7 +46,6 @@ func (r *Relay) relayOutbox(ctx context.Context) {
 // is tried again by itself, so that only an end in between publishes twice.
 func (r *Relay) publishRows(ctx context.Context, rows []seatflow.OutboxEvent) bool {
 	r.waiting(rows)
-	inVersionOrder(rows)
 	messages := make([]seatflow.Message, len(rows))
 	ids := make([]int64, len(rows))
 	for i := range rows {
@@ -57,8 +66,8 @@ func (r *Relay) publishRows(ctx context.Context, rows []seatflow.OutboxEvent) bo
 }
 
 // inVersionOrder moves the events of each order among their places so that
-// versions ascend. Rows come in the order of their ids, and nodes take ids
-// from blocks of their own.
+// versions ascend. Rows come in the order of their ids, which nodes give by
+// clocks of their own.
 func inVersionOrder(rows []seatflow.OutboxEvent) {
 	places := make(map[seatflow.OrderNo][]int, len(rows))
 	several := false

@@ -18,7 +18,7 @@ type worker struct {
 	store  string            // identity of the seat store that was published last; "" when unknown
 	after  seatflow.Position // of the newest change published
 	stream string            // the incarnation published to, once known
-	told   bool              // something of the partition is stored in it
+	last   string            // id of the newest message in it, as far as this worker knows
 
 	shows map[seatflow.ShowID]*showState
 	beat  time.Time // when positions are told next
@@ -39,7 +39,7 @@ func (r *Relay) relayPartition(ctx context.Context, p seatflow.Partition) {
 	if !w.insist(ctx, "resume", w.resume) {
 		return
 	}
-	if w.told && !w.insist(ctx, "look at the stream", w.lookAtStream) {
+	if w.stream == "" && !w.insist(ctx, "look at the stream", w.lookAtStream) {
 		return
 	}
 	for ctx.Err() == nil {
@@ -57,7 +57,7 @@ func (w *worker) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.stream, w.told = last.Stream, true
+	w.stream, w.last = last.Stream, last.ID
 	event, err := seatflow.ParseSeatsEvent(last.Payload)
 	if err != nil {
 		return w.restart(ctx, "the newest message cannot be read: "+err.Error())
@@ -98,7 +98,7 @@ func (w *worker) step(ctx context.Context) {
 		if !ok {
 			return
 		}
-		w.told = true
+		w.last = messages[len(messages)-1].ID
 		w.count.changes.Add(int64(len(b.Changes)))
 		w.stand(b.Identity, b.Next)
 		if (failed || w.stream == "") && !w.insist(ctx, "look at the stream", w.lookAtStream) {
@@ -136,18 +136,16 @@ func (w *worker) trimmed(ctx context.Context, b *seatflow.ChangeBatch) bool {
 	})
 }
 
-// lookAtStream resets the shows when the stream is not the one that this
-// worker has published to: what was in the other may not have been read.
+// lookAtStream resets the shows when the stream does not end with what this
+// worker published last: it is another one, or its end was lost. What was in
+// it may not have been read. (Or another relay published meanwhile; then the
+// resets tell nobody anything new.)
 func (w *worker) lookAtStream(ctx context.Context) error {
 	last, err := w.o.Bus.Last(ctx, seatflow.PartitionSubjects(w.partition))
 	switch {
-	case errors.Is(err, seatflow.ErrNotFound):
-		if !w.told {
-			return nil
-		}
-	case err != nil:
+	case err != nil && !errors.Is(err, seatflow.ErrNotFound):
 		return err
-	case w.stream == "" || last.Stream == w.stream:
+	case w.last == "", err == nil && last.ID == w.last && (w.stream == "" || last.Stream == w.stream):
 		w.stream = last.Stream
 		return nil
 	}
@@ -156,11 +154,8 @@ func (w *worker) lookAtStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.reset(ctx, shows, w.store, w.after); err != nil {
-		return err
-	}
-	w.stream, w.told = last.Stream, len(shows) > 0
-	return nil
+	w.stream = "" // looked up again once there is something in it
+	return w.reset(ctx, shows, w.store, w.after)
 }
 
 // restart begins anew where nothing that was published can be built on. First
@@ -195,7 +190,6 @@ func (w *worker) restart(ctx context.Context, why string) error {
 		return err
 	}
 	w.stand(now.Identity, now.Next)
-	w.told = w.told || len(standing) > 0
 	w.o.Log.InfoContext(ctx, "the relay of a partition began anew", "partition", w.partition, "why", why, "shows", len(standing))
 	return nil
 }
@@ -277,6 +271,7 @@ func (w *worker) reset(ctx context.Context, shows []standing, store string, afte
 	if err := w.o.Bus.Publish(ctx, messages...); err != nil {
 		return err
 	}
+	w.last = messages[len(messages)-1].ID
 	w.count.messages.Add(int64(len(messages)))
 	w.count.resets.Add(int64(len(messages)))
 	return nil
@@ -326,8 +321,11 @@ func (w *worker) tellPositions(ctx context.Context) {
 		}
 		messages = append(messages, event.Message(w.partition, now))
 	}
-	if len(messages) > 0 {
-		w.publish(ctx, messages)
+	if len(messages) == 0 {
+		return
+	}
+	if ok, _ := w.publish(ctx, messages); ok {
+		w.last = messages[len(messages)-1].ID
 	}
 }
 
