@@ -170,13 +170,13 @@ func (m *Model) Hold(ctx context.Context, req seatflow.HoldRequest) (seatflow.Ho
 	}
 	reply := seatflow.HoldReply{Generation: sh.generation, Revision: sh.revision}
 	own := sh.orders[req.Owner]
-	if own != nil && own.State == seatflow.Held && own.Deadline.After(f.now) && slices.Equal(own.Seats, req.Seats) {
+	if own != nil && own.State == seatflow.Held && own.Deadline.After(f.now) && own.User == req.User && slices.Equal(own.Seats, req.Seats) {
 		reply.Outcome, reply.Repeat = seatflow.OutcomeHeld, true
 		reply.TakenAt, reply.Deadline, reply.Cap = own.TakenAt, own.Deadline, own.Cap
 		return reply, nil
 	}
 	for _, id := range req.Seats {
-		if o := sh.orders[sh.owners[id]]; o != nil && o.Owner != req.Owner && o.User == req.User &&
+		if o := sh.orders[sh.owners[id]]; o != nil && o.Owner != req.Owner && o.User == req.User && o.State != seatflow.Blocked &&
 			!req.KeyHash.IsZero() && o.KeyHash == req.KeyHash {
 			reply.Outcome, reply.Owner = seatflow.OutcomeYours, o.Owner
 			return reply, nil

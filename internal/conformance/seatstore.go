@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +22,9 @@ type Seats struct {
 	// ChangesKept is how many changes of a partition the store was told to
 	// keep; 0 if it keeps all of them, and then nothing is ever trimmed.
 	ChangesKept int
+	// Identity names the incarnation of the part of the store that has a
+	// partition; nil if the store has one identity for all of them.
+	Identity func(ctx context.Context, partition seatflow.Partition) (string, error)
 }
 
 // SeatFactory makes an empty store. It cleans up after itself by t.Cleanup.
@@ -232,6 +236,23 @@ func (t *seatTest) snap(ref seatflow.ShowRef) *seatflow.Snapshot {
 		t.Fatalf("snapshot of show %d: %v", ref.ID, err)
 	}
 	return snap
+}
+
+// identity names the incarnation of the store that snapshots and changes of a
+// partition must carry.
+func (t *seatTest) identity(partition seatflow.Partition) string {
+	t.Helper()
+	whole, err := t.Store.Identity(t.Context())
+	t.must(err)
+	if whole == "" {
+		t.Fatalf("a store without an identity")
+	}
+	if t.Identity == nil {
+		return whole
+	}
+	part, err := t.Identity(t.Context(), partition)
+	t.must(err)
+	return part
 }
 
 // text expects the states of a house, one character a seat.

@@ -183,14 +183,19 @@ func revisions(batch seatflow.ChangeBatch) string {
 	return fmt.Sprint(s)
 }
 
+// batch expects changes of partition 7.
 func (t *seatTest) batch(got seatflow.ChangeBatch, want string, trimmed bool) {
+	t.Helper()
+	t.batchOf(7, got, want, trimmed)
+}
+
+func (t *seatTest) batchOf(partition seatflow.Partition, got seatflow.ChangeBatch, want string, trimmed bool) {
 	t.Helper()
 	if revisions(got) != want || got.Trimmed != trimmed {
 		t.Fatalf("changes %s trimmed %t, want %s and %t", revisions(got), got.Trimmed, want, trimmed)
 	}
-	identity, err := t.Store.Identity(t.Context())
-	if err != nil || got.Identity != identity {
-		t.Fatalf("a batch of %q by %q, %v", got.Identity, identity, err)
+	if identity := t.identity(partition); got.Identity != identity {
+		t.Fatalf("a batch of %q by %q", got.Identity, identity)
 	}
 }
 
@@ -215,7 +220,7 @@ func changesPositions(t *seatTest) {
 	t.batch(t.poll(7, seatflow.PositionNow, 2), "[]", false)
 
 	// Partitions have logs of their own.
-	t.batch(t.poll(8, "", 0), "[]", false)
+	t.batchOf(8, t.poll(8, "", 0), "[]", false)
 	_, err := t.Store.Changes(t.Context(), seatflow.ChangesRequest{Partition: seatflow.Partitions})
 	t.fails("a partition that is none", err, nil)
 

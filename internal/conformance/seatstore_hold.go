@@ -75,6 +75,10 @@ func holdRepeat(t *seatTest) {
 	second := ask(ref, 1, 1, 2)
 	second.Owner.Attempt = 2
 	t.hold(seatflow.OutcomeTaken, second)
+	// So is the same order asked for by somebody else.
+	stranger := ask(ref, 1, 1, 2)
+	stranger.User = user(2)
+	t.hold(seatflow.OutcomeTaken, stranger)
 	// Sold, it is no live hold any more.
 	t.sell(2, ref, 1)
 	t.hold(seatflow.OutcomeTaken, ask(ref, 1, 1, 2))
@@ -142,6 +146,13 @@ func holdYours(t *seatTest) {
 	t.hold(seatflow.OutcomeTaken, retry(func(r *seatflow.HoldRequest) { r.Seats = seats(1) }))
 	// Its own owner is a repeat, not somebody else.
 	t.hold(seatflow.OutcomeHeld, mine)
+	// A block is nobody's retry, whatever its record says.
+	blocked := t.record(7, seatflow.Blocked)
+	blocked.User, blocked.KeyHash = user(7), seatflow.HashKey(user(7), "block")
+	t.repair(ref, 1, fix(4, seatflow.Available, 0, seatflow.Blocked, blocked))
+	again := ask(ref, 8, 4)
+	again.User, again.KeyHash = blocked.User, blocked.KeyHash
+	t.hold(seatflow.OutcomeTaken, again)
 	// It stays one's own when its time is over, and when it is paid.
 	t.Advance(holdCap)
 	yours(retry(nil))

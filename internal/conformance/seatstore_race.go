@@ -429,9 +429,6 @@ func (t *seatTest) readAndFollow(ref seatflow.ShowRef, last seatflow.Revision) (
 		return last, err
 	}
 	if batch.Trimmed {
-		return snap.Revision, nil // told that it fell behind: a follower takes a snapshot
-	}
-	if batch.Trimmed {
 		if t.ChangesKept == 0 {
 			return last, fmt.Errorf("a log that keeps everything was trimmed")
 		}

@@ -35,8 +35,7 @@ func snapshot(t *seatTest) {
 		t.Fatalf("a plain snapshot has %+v", plain)
 	}
 	whole := t.snap(ref)
-	identity, err := t.Store.Identity(t.Context())
-	t.must(err)
+	identity := t.identity(7)
 	if whole.Show != 1 || whole.Identity != identity || whole.Revision != (seatflow.Revision{Generation: 1, Number: 3}) {
 		t.Fatalf("snapshot of show %d at %s by %q", whole.Show, whole.Revision, whole.Identity)
 	}

@@ -74,7 +74,7 @@ func (sh *show) refuse(req *seatflow.HoldRequest, now int64) (seatflow.HoldReply
 // hold decides under the lock and, if it is to be, takes the seats.
 func (sh *show) hold(r *root, req *seatflow.HoldRequest, now int64) seatflow.HoldReply {
 	own := sh.owners[req.Owner]
-	if own != nil && own.state == seatflow.Held && own.deadline > now && slices.Equal(own.seats, req.Seats) {
+	if own != nil && own.state == seatflow.Held && own.deadline > now && own.user == req.User && slices.Equal(own.seats, req.Seats) {
 		return r.reply(own.held(true))
 	}
 	f := r.find(req)
@@ -132,7 +132,7 @@ func (b *body) find(req *seatflow.HoldRequest) (f found) {
 		case rec == nil:
 		case rec.owner == req.Owner:
 			f.own = true
-		case f.yours.IsZero() && !req.KeyHash.IsZero() && rec.key == req.KeyHash && rec.user == req.User:
+		case f.yours.IsZero() && !req.KeyHash.IsZero() && rec.key == req.KeyHash && rec.user == req.User && rec.state != seatflow.Blocked:
 			f.yours = rec.owner
 		}
 	}

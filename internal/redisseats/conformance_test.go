@@ -1,30 +1,56 @@
 package redisseats
 
 import (
+	"flag"
 	"testing"
 	"time"
 
+	"seatflow"
 	"seatflow/internal/conformance"
+	"seatflow/internal/memseats"
 	"seatflow/internal/testkit"
 )
 
-const tmpURL = "redis://127.0.0.1:7391"
+func TestConformance(t *testing.T) {
+	conformance.SeatStore(t, factory(today(), 0, one(t)))
+}
 
-func factory(kept int) conformance.SeatFactory {
+// With a log that is soon full.
+func TestConformanceTrimmed(t *testing.T) {
+	conformance.SeatStore(t, factory(today(), 16, one(t)))
+}
+
+func TestRateWindows(t *testing.T) {
+	url := one(t)
+	conformance.RateWindows(t, func(tb conformance.TB) conformance.Windows {
+		clock, at := testkit.NewFakeClock(today()), url()
+		nodes := []seatflow.RateWindows{open(tb, Options{URL: at, Clock: clock}), open(tb, Options{URL: at, Clock: clock})}
+		return conformance.Windows{Nodes: nodes, Now: clock.Now, Grain: time.Millisecond,
+			Advance: func(d time.Duration) { clock.Advance(d) }, Back: func(d time.Duration) { clock.Advance(-d) }}
+	})
+}
+
+// one returns the URL of the server that tests share, each time empty.
+func one(t *testing.T) func() string {
+	testkit.SharedRedis(t) // or the test is skipped
+	return func() string { return testkit.SharedRedis(t).URL() }
+}
+
+var operations = flag.Int("differential", 3000, "how many operations the differential runs are about, over all seeds")
+
+func memory(start time.Time) conformance.SeatFactory {
 	return func(t conformance.TB) conformance.Seats {
-		clock := testkit.NewFakeClock(time.Now().UTC().Truncate(time.Millisecond))
-		store, err := Open(t.Context(), Options{URL: tmpURL, Clock: clock, ChangesKept: kept})
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		t.Cleanup(store.Close)
-		if err := store.client.Do(t.Context(), store.client.B().Flushall().Build()).Error(); err != nil {
-			t.Fatalf("%v", err)
-		}
-		return conformance.Seats{Store: store, Now: clock.Now, ChangesKept: max(0, kept),
-			Advance: func(d time.Duration) { clock.Advance(d) }}
+		clock := testkit.NewFakeClock(start)
+		s := memseats.New(memseats.Options{Clock: clock})
+		t.Cleanup(s.Close)
+		return conformance.Seats{Store: s, Now: clock.Now, Advance: func(d time.Duration) { clock.Advance(d) }}
 	}
 }
 
-func TestConformance(t *testing.T) { conformance.SeatStore(t, factory(0)) }
-func TestConformanceTrimmed(t *testing.T) { conformance.SeatStore(t, factory(16)) }
+func TestDifferential(t *testing.T) {
+	const seeds = 5
+	start, url := today(), one(t)
+	for seed := range uint64(seeds) {
+		conformance.Differential(t, memory(start), factory(start, 0, url), seed, *operations/seeds)
+	}
+}

@@ -22,7 +22,7 @@ func (s *Store) Snapshot(ctx context.Context, ref seatflow.ShowRef, detail seatf
 	k := s.keys.of(&ref)
 	orders, users := detail&seatflow.DetailOrders != 0, detail&seatflow.DetailUsers != 0
 	r, err := s.showCall(ctx, &ref, scriptSnapshot, []string{k.seats, k.owners, k.orders, k.users, k.meta},
-		[]string{until(&ref), flag(orders), flag(users)})
+		[]string{until(&ref), digit(orders), digit(users)})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func readOrders(snap *seatflow.Snapshot, orders, owners []rueidis.RedisMessage) 
 	return nil
 }
 
-func flag(on bool) string {
+func digit(on bool) string {
 	if on {
 		return "1"
 	}
@@ -246,7 +246,7 @@ func (s *Store) Repair(ctx context.Context, req seatflow.RepairRequest) (seatflo
 	}
 	r, err := s.showCall(ctx, &req.Show, scriptRecount,
 		[]string{k.seats, k.owners, k.orders, k.users, k.meta, k.deadlines}, []string{show, end, generation})
-	if err != nil {
+	if err != nil || r.status() == "ended" {
 		return reply, err
 	}
 	if len(req.Seats) == 0 {
