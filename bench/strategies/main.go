@@ -187,7 +187,7 @@ func (b *bench) measure(ctx context.Context, d Design) (m measured, err error) {
 	if d.InProcess {
 		return m, nil
 	}
-	p, err := probe(ctx, s, m.House, b.lease)
+	p, err := probe(ctx, s, d, m.House, b.lease)
 	m.Probed = &p
 	fmt.Fprintf(b.log, "; a crash leaves stuck: %s; sold twice after a pause: %d", p.stuck(), p.PauseOversold)
 	return m, err

@@ -22,11 +22,8 @@ type probed struct {
 	PauseOversold int64 `json:"pauseOversold"`
 }
 
-// patience is how long the probes wait for one answer.
-const patience = 500 * time.Millisecond
-
 // ask makes one attempt, and reports whether the seat was bought.
-func ask(ctx context.Context, s Strategy, user string, show, seat int) (bool, error) {
+func ask(ctx context.Context, s Strategy, user string, show, seat int, patience time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	result, err := s.Take(ctx, Request{User: user, Show: show, Seats: []int{seat}})
@@ -36,20 +33,19 @@ func ask(ctx context.Context, s Strategy, user string, show, seat int) (bool, er
 	return err == nil && result == Bought, nil
 }
 
-// await asks until the seat was bought or the time is over, and returns how
-// long that took.
-func await(ctx context.Context, s Strategy, user string, show, seat int, most time.Duration) (time.Duration, bool, error) {
+// await asks until the seat was bought or the time is over.
+func await(ctx context.Context, s Strategy, user string, show, seat int, patience, most time.Duration) (bool, error) {
 	start := time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		bought, err := ask(ctx, s, user, show, seat)
-		if took := time.Since(start); err != nil || bought || took > most {
-			return took, bought, err
+		bought, err := ask(ctx, s, user, show, seat, patience)
+		if err != nil || bought || time.Since(start) > most {
+			return bought, err
 		}
 		select {
 		case <-ctx.Done():
-			return 0, false, ctx.Err()
+			return false, ctx.Err()
 		case <-tick.C:
 		}
 	}
@@ -57,18 +53,24 @@ func await(ctx context.Context, s Strategy, user string, show, seat int, most ti
 
 // probe lets a taker die between its check and its act, and another sleep
 // there past its lease, on the shows that nobody else uses.
-func probe(ctx context.Context, s Strategy, house House, lease time.Duration) (probed, error) {
+func probe(ctx context.Context, s Strategy, d Design, house House, lease time.Duration) (probed, error) {
+	// Of a guard that ends by itself, its end is waited for.
+	most := lease
+	if d.Leases {
+		most = 4 * lease
+	}
+	atOnce := lease / 4 // what takes longer is stuck
 	var p probed
-	if err := p.crash(ctx, s, house, lease); err != nil {
+	if err := p.crash(ctx, s, house, atOnce, most); err != nil {
 		return p, fmt.Errorf("probe a crash: %w", err)
 	}
-	if err := p.pause(ctx, s, house, lease); err != nil {
+	if err := p.pause(ctx, s, house, lease, most); err != nil {
 		return p, fmt.Errorf("probe a pause: %w", err)
 	}
 	return p, nil
 }
 
-func (p *probed) crash(ctx context.Context, s Strategy, house House, lease time.Duration) error {
+func (p *probed) crash(ctx context.Context, s Strategy, house House, atOnce, most time.Duration) error {
 	first := house.Shows() + 1
 	dying := withBetween(ctx, func() error { return errDied })
 	if _, err := s.Take(dying, Request{User: "user-dead", Show: first, Seats: []int{1}}); !errors.Is(err, errDied) {
@@ -84,7 +86,7 @@ func (p *probed) crash(ctx context.Context, s Strategy, house House, lease time.
 	done := make(chan int, len(places))
 	for i, at := range places {
 		go func() {
-			bought[i], errs[i] = ask(ctx, s, "user-alive", at.show, at.seat)
+			bought[i], errs[i] = ask(ctx, s, "user-alive", at.show, at.seat, atOnce)
 			done <- i
 		}()
 	}
@@ -101,7 +103,7 @@ func (p *probed) crash(ctx context.Context, s Strategy, house House, lease time.
 		}
 	}
 	if !bought[0] {
-		_, freed, err := await(ctx, s, "user-alive", first, 1, 4*lease)
+		freed, err := await(ctx, s, "user-alive", first, 1, atOnce, most)
 		if err != nil {
 			return err
 		}
@@ -112,7 +114,7 @@ func (p *probed) crash(ctx context.Context, s Strategy, house House, lease time.
 	return nil
 }
 
-func (p *probed) pause(ctx context.Context, s Strategy, house House, lease time.Duration) error {
+func (p *probed) pause(ctx context.Context, s Strategy, house House, lease, most time.Duration) error {
 	const seat = 10
 	show := house.Shows() + 1
 	asleep, wake := make(chan struct{}), make(chan struct{})
@@ -138,8 +140,8 @@ func (p *probed) pause(ctx context.Context, s Strategy, house House, lease time.
 	case err := <-ended:
 		return fmt.Errorf("the taker did not reach its act: %w", err)
 	}
-	// Until somebody else has the seat, or well past the lease.
-	_, _, err := await(ctx, s, "user-awake", show, seat, 2*lease)
+	// Until somebody else has the seat, or nobody will.
+	_, err := await(ctx, s, "user-awake", show, seat, lease, most)
 	close(wake)
 	// The sleeper's own answer, an error too, is its affair: it woke late.
 	<-ended
