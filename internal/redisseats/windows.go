@@ -22,7 +22,7 @@ func (s *Store) Attempt(ctx context.Context, name string, most int, span time.Du
 	if err := s.enter(ctx); err != nil {
 		return 0, err
 	}
-	if name == "" || most < 1 || span < time.Millisecond {
+	if most < 1 || span < time.Millisecond {
 		return 0, fmt.Errorf("%w: a window %q of %d in %v", errInvalid, name, most, span)
 	}
 	if err := s.acquire(ctx); err != nil {

@@ -11,9 +11,11 @@ local most, span = tonumber(ARGV[1]), tonumber(ARGV[2])
 local call = redis.call
 
 local newest = tonumber(call('LINDEX', window, 0) or now)
-if newest > now + span then call('DEL', window) else now = math.max(now, newest) end -- the clock was set back
-local oldest = tonumber(call('LINDEX', window, most - 1) or now - span)
-if call('LPUSH', window, now) > most then call('LTRIM', window, 0, most - 1) end
-call('PEXPIRE', window, span)
-if oldest <= now - span then return {'passed'} end
+if newest > now + span then call('DEL', window) end -- the clock was set back: by much, all is forgotten,
+local at = newest > now + span and now or math.max(now, newest) -- by little, it stands still
+local oldest = tonumber(call('LINDEX', window, most - 1) or at - span)
+local length = call('LPUSH', window, at)
+if length > most then call('RPOP', window) end -- what a larger window needs is kept
+if length == 1 then call('PEXPIRE', window, span) else call('PEXPIRE', window, span, 'GT') end
+if oldest <= at - span then return {'passed'} end
 return {'wait', call('LINDEX', window, most - 1) + span - now}

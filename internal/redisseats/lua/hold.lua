@@ -52,15 +52,15 @@ if has > 0 and #lost > 0 then
   if found then return {'yours', m[2], m[3], found} end
 end
 
-local passed = pace > 0 and call('LLEN', rate) or 0 -- the times of the holds let through, the newest first
+local passed, at = pace > 0 and call('LLEN', rate) or 0, now -- the times of the holds let through, the newest first
 if pace > 0 and (passed >= pace or passed % 64 == 63) then
   local newest = tonumber(call('LINDEX', rate, 0))
-  if newest > now + 1000 then call('DEL', rate) else now = math.max(now, newest) end -- the clock was set back
-  while tonumber(call('LINDEX', rate, -1) or now) <= now - 1000 do call('RPOP', rate) end
+  if newest > now + 1000 then call('DEL', rate) else at = math.max(now, newest) end -- the clock was set back
+  while tonumber(call('LINDEX', rate, -1) or at) <= at - 1000 do call('RPOP', rate) end
   passed = call('LLEN', rate)
-  if passed >= pace then return {'busy', m[2], m[3], call('LINDEX', rate, pace - 1 - passed) + 1000 - now} end
+  if passed >= pace then return {'busy', m[2], m[3], call('LINDEX', rate, pace - 1 - passed) + 1000 - at} end
 end
-if pace > 0 then call('LPUSH', rate, now) end
+if pace > 0 then call('LPUSH', rate, at) end
 if pace > 0 and passed == 0 then call('PEXPIREAT', rate, m[4] + 3600000) end
 
 if #lost > 0 then return {'taken', m[2], m[3], unpack(lost)} end
