@@ -40,7 +40,7 @@ type Deployment struct {
 // OpenDeployment opens the facts of a deployment, and its view when seatsURL is
 // not empty.
 func OpenDeployment(ctx context.Context, ledgerURL, seatsURL string) (*Deployment, error) {
-	l, err := ledger.OpenMySQL(ctx, ledgerURL, ledger.Options{Log: logNothing, MaxConns: toolConns})
+	l, err := ledger.OpenMySQL(ctx, ledgerURL, ledger.Options{Log: logNothing, MaxConns: ledger.MinConns})
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +53,6 @@ func OpenDeployment(ctx context.Context, ledgerURL, seatsURL string) (*Deploymen
 	}
 	return d, nil
 }
-
-// toolConns is enough for one tool that does one thing after another.
-const toolConns = 4
 
 // Close closes what was opened.
 func (d *Deployment) Close() error {

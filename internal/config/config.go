@@ -88,7 +88,7 @@ type Rates struct {
 // Backends bounds what this node uses of servers that it shares with others.
 type Backends struct {
 	RedisConns  int `koanf:"redisConns" min:"65" max:"1024" help:"connections to each Redis server on which this node may wait for changes, one a partition; everything else shares four more"`
-	LedgerConns int `koanf:"ledgerConns" min:"2" max:"1024" help:"connections to MySQL or MariaDB"`
+	LedgerConns int `koanf:"ledgerConns" min:"9" max:"1024" help:"connections to MySQL or MariaDB"`
 	MaxBusBytes int `koanf:"maxBusBytes" min:"1048576" max:"1099511627776" help:"most that a stream of the bus keeps; the oldest goes first"`
 	BusReplicas int `koanf:"busReplicas" min:"1" max:"5" help:"servers that keep each stream of an external bus; 3 for a cluster of three"`
 }
