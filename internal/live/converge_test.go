@@ -197,8 +197,9 @@ func (w *world) lie(show seatflow.ShowID) {
 		}
 		return
 	case "former generation":
+		// The hub may be there still, if no relay has told it better.
 		e.Generation--
-		e.First = rev.Number + 1
+		e.Store, e.First = "deposed", rev.Number+1
 	case "former store":
 		e.Store, e.First = "deposed", rev.Number+1
 	case "reset":
