@@ -71,7 +71,7 @@ money and the live map.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\nRun '%s --help' for usage", err, cmd.CommandPath())}
 	})
-	root.AddCommand(serveCommand(), demoCommand(), planCommand(), loadCommand(), verifyCommand(), tokenCommand(), healthCommand(), migrateCommand(), versionCommand())
+	root.AddCommand(serveCommand(), demoCommand(), planCommand(), loadCommand(), verifyCommand(), reconcileCommand(), tokenCommand(), healthCommand(), migrateCommand(), versionCommand())
 	return root
 }
 

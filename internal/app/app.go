@@ -47,6 +47,7 @@ import (
 	"seatflow/internal/ledger"
 	"seatflow/internal/live"
 	"seatflow/internal/payment"
+	"seatflow/internal/reconcile"
 	"seatflow/internal/relay"
 	"seatflow/internal/telemetry"
 	"seatflow/internal/verify"
@@ -82,18 +83,19 @@ type App struct {
 	metrics *telemetry.Metrics
 	health  *telemetry.Health
 
-	node     string
-	stores   *stores
-	seats    seatflow.SeatStore // as the services see it
-	ledger   seatflow.Ledger    // as the services see it
-	tokens   *auth.Tokens
-	catalog  *catalog.Service
-	booking  *booking.Service
-	sandbox  *payment.Sandbox
-	payments *payment.Service
-	guardian *guardian.Guardian
-	relay    *relay.Relay
-	hub      *live.Hub
+	node      string
+	stores    *stores
+	seats     seatflow.SeatStore // as the services see it
+	ledger    seatflow.Ledger    // as the services see it
+	tokens    *auth.Tokens
+	catalog   *catalog.Service
+	booking   *booking.Service
+	sandbox   *payment.Sandbox
+	payments  *payment.Service
+	guardian  *guardian.Guardian
+	relay     *relay.Relay
+	reconcile *reconcile.Reconciler
+	hub       *live.Hub
 
 	listener net.Listener
 	profiler net.Listener
@@ -183,6 +185,10 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 		Seats: a.seats, Bus: a.stores.bus, Locker: a.stores.locks, Outbox: a.ledger,
 		Shows: a.viewsOf, Ensure: a.booking.EnsureView, Hall: a.hallOf, Log: a.log, Metrics: a.metrics,
 	})
+	a.reconcile = reconcile.New(reconcile.Options{
+		Seats: a.seats, Ledger: a.ledger, Booking: a.booking, Houses: a.catalog, Locker: a.stores.locks,
+		Interval: config.Seconds(cfg.Reconcile.IntervalSeconds), Grace: config.Seconds(cfg.GraceSeconds), Log: a.log, Metrics: a.metrics,
+	})
 
 	a.health.Register("ledger", a.ledger.Healthy)
 	a.health.RegisterSoft("bus", a.stores.bus.Healthy)
@@ -270,7 +276,7 @@ func (a *App) handler(streams context.Context, version string, https bool) (http
 	o := httpapi.Options{
 		Booking: a.booking, Catalog: a.catalog, Plans: httpapi.SeatPlans(a.catalog.ImportPlan), Payments: a.payments,
 		Live: httpapi.Hub(a.hub), Tokens: a.tokens,
-		Log: a.log, Metrics: a.metrics, Health: a.health.Check, Verify: a.verify, Pages: web.Handler(),
+		Log: a.log, Metrics: a.metrics, Health: a.health.Check, Verify: a.verify, Reconcile: a.reconcileNow, Pages: web.Handler(),
 		Context: streams, Version: version, HTTPS: https,
 		Guests: cfg.Guest.Enabled, GuestTTL: time.Duration(cfg.Guest.TokenHours) * time.Hour,
 		GuestsPerMinute: cfg.HTTP.GuestsPerAddressPerMinute,
@@ -328,6 +334,14 @@ func (a *App) verify(ctx context.Context, show seatflow.ShowID, acked io.Reader)
 	return verify.All(ctx, a.ledger, a.seats, shows, acked, verify.WithEnsure(a.booking.EnsureView)), nil
 }
 
+// ReconcileReport is what a round of the reconciler found and did.
+type ReconcileReport = reconcile.Report
+
+// reconcileNow is what POST /api/v1/admin/reconcile runs.
+func (a *App) reconcileNow(ctx context.Context, show seatflow.ShowID, dryRun bool) (any, error) {
+	return a.reconcile.Round(ctx, reconcile.RoundOptions{Show: show, DryRun: dryRun})
+}
+
 // Run serves until the context ends, then stops in order. A server runs once.
 func (a *App) Run(ctx context.Context) error {
 	if cfg := a.cfg; cfg.Embedded() {
@@ -350,6 +364,7 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(func() error { return a.payments.Run(failed) })
 	group.Go(func() error { return a.hub.Run(failed) })
 	group.Go(func() error { return a.relay.Run(failed) })
+	group.Go(func() error { return a.reconcile.Run(failed) })
 	group.Go(func() error { return a.housekeep(failed) })
 
 	served := make(chan error, 1)

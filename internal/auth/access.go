@@ -20,12 +20,13 @@ const (
 	ActionPaymentsRead               // captures without an order
 	ActionShowRebuild                // rebuild a show's view
 	ActionVerify                     // check what must always hold
+	ActionReconcile                  // hold views against the facts and repair them
 	actionCount
 )
 
 var actionNames = [actionCount]string{
 	"public", "order.create", "order.read", "order.read_any", "order.change", "order.pay", "order.refund",
-	"seats.block", "house.read", "house.write", "payments.read", "show.rebuild", "verify",
+	"seats.block", "house.read", "house.write", "payments.read", "show.rebuild", "verify", "reconcile",
 }
 
 // String returns the name of the action, for documents and logs.
@@ -74,6 +75,7 @@ var access = [actionCount]roleSet{
 	ActionPaymentsRead: theHouse,
 	ActionShowRebuild:  admin,
 	ActionVerify:       admin,
+	ActionReconcile:    theHouse,
 }
 
 // bit returns the role's place in a set, and 0 for a role that is unknown.

@@ -288,6 +288,7 @@ func TestAccessTable(t *testing.T) {
 		ActionPaymentsRead: "staff admin",
 		ActionShowRebuild:  "admin",
 		ActionVerify:       "admin",
+		ActionReconcile:    "staff admin",
 	}
 	names := map[string]bool{}
 	for _, a := range Actions() {

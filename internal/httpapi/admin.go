@@ -371,13 +371,9 @@ func (a *API) verify(c *call) error {
 	if a.opt.Verify == nil {
 		return switchedOff()
 	}
-	var show int64
-	if text := c.r.URL.Query().Get("show"); text != "" && text != "0" {
-		id, ok := parseID(text)
-		if !ok {
-			return invalid("show", "must be a whole number from 1")
-		}
-		show = id
+	show, err := c.showParam()
+	if err != nil {
+		return err
 	}
 	if c.r.Header.Get("Content-Type") != "" {
 		if err := c.mediaType("application/x-ndjson", "application/json", "text/plain", "application/octet-stream"); err != nil {
@@ -388,7 +384,47 @@ func (a *API) verify(c *call) error {
 	if err != nil {
 		return err
 	}
-	report, err := a.opt.Verify(c.ctx, seatflow.ShowID(show), body)
+	report, err := a.opt.Verify(c.ctx, show, body)
+	if err != nil {
+		return noShow(err)
+	}
+	return c.reply(http.StatusOK, report)
+}
+
+// showParam reads the query's show; 0: none is given.
+func (c *call) showParam() (seatflow.ShowID, error) {
+	text := c.r.URL.Query().Get("show")
+	if text == "" || text == "0" {
+		return 0, nil
+	}
+	id, ok := parseID(text)
+	if !ok {
+		return 0, invalid("show", "must be a whole number from 1")
+	}
+	return seatflow.ShowID(id), nil
+}
+
+// reconcile holds the views against the facts.
+func (a *API) reconcile(c *call) error {
+	show, err := c.showParam()
+	if err != nil {
+		return err
+	}
+	dryRun := false
+	switch text := c.r.URL.Query().Get("dryRun"); text {
+	case "", "false":
+	case "true":
+		dryRun = true
+	default:
+		return invalid("dryRun", "must be true or false")
+	}
+	if err := c.nothing(); err != nil {
+		return err
+	}
+	if a.opt.Reconcile == nil {
+		return switchedOff()
+	}
+	report, err := a.opt.Reconcile(c.ctx, show, dryRun)
 	if err != nil {
 		return noShow(err)
 	}

@@ -520,3 +520,26 @@ func TestRemoteAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestReconcile(t *testing.T) {
+	var asked []string
+	s := newServer(t, func(o *Options) {
+		o.Reconcile = func(_ context.Context, show seatflow.ShowID, dryRun bool) (any, error) {
+			asked = append(asked, fmt.Sprint(show, " ", dryRun))
+			if show == 9 {
+				return nil, seatflow.ErrNotFound
+			}
+			return map[string]int{"shows": 2}, nil
+		}
+	})
+	s.do("POST /api/v1/admin/reconcile", "", "staff").is(200)
+	s.do("POST /api/v1/admin/reconcile?show=3&dryRun=true", "", "admin").is(200)
+	s.do("POST /api/v1/admin/reconcile?show=9&dryRun=false", "", "admin").is(404).problem(seatflow.CodeNoShow, "")
+	s.do("POST /api/v1/admin/reconcile?show=x", "", "admin").is(400).problem(seatflow.CodeInvalid, seatflow.ReasonField)
+	s.do("POST /api/v1/admin/reconcile?dryRun=1", "", "admin").is(400).problem(seatflow.CodeInvalid, seatflow.ReasonField)
+	s.do("POST /api/v1/admin/reconcile", "", "buyer").is(403)
+	if got := fmt.Sprint(asked); got != "[0 false 3 true 9 false]" {
+		t.Errorf("asked %v", got)
+	}
+	newServer(t).do("POST /api/v1/admin/reconcile", "", "admin").is(404)
+}

@@ -104,7 +104,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 		POST:/api/v1/admin/halls GET:/api/v1/admin/halls POST:/api/v1/admin/halls/{id}/plans GET:/api/v1/admin/halls/{id}/plans/{version}
 		POST:/api/v1/admin/shows PATCH:/api/v1/admin/shows/{id} POST:/api/v1/admin/shows/{id}/blocks GET:/api/v1/admin/shows/{id}/blocks
 		POST:/api/v1/admin/blocks/{no}/release POST:/api/v1/admin/orders/{no}/refund GET:/api/v1/admin/payments/unknown
-		POST:/api/v1/admin/shows/{id}/rebuild POST:/api/v1/admin/verify GET:/openapi.json GET:/docs GET:/livez GET:/readyz GET:/metrics`) {
+		POST:/api/v1/admin/shows/{id}/rebuild POST:/api/v1/admin/verify POST:/api/v1/admin/reconcile GET:/openapi.json GET:/docs GET:/livez GET:/readyz GET:/metrics`) {
 		if name := strings.Replace(want, ":", " ", 1); !documented[name] {
 			t.Errorf("%s is not there", name)
 		}

@@ -93,6 +93,10 @@ func (h hub) Subscribe(ctx context.Context, show seatflow.ShowID, after string) 
 	return s, nil
 }
 
+// ReconcileFunc holds the view of a show (0: of every show) against the facts
+// and repairs it, unless dryRun. Its report encodes as JSON.
+type ReconcileFunc func(ctx context.Context, show seatflow.ShowID, dryRun bool) (any, error)
+
 // VerifyFunc checks what must always hold of a show (0: of everything),
 // against a log of acknowledgements that may be empty, and returns a report
 // that encodes as JSON.
@@ -113,9 +117,11 @@ type Options struct {
 	Metrics *telemetry.Metrics
 	// Health runs the checks of /readyz: an error for each that fails.
 	Health func(ctx context.Context) map[string]error
-	Verify VerifyFunc     // nil: off
-	Pages  http.Handler   // everything that is not the API's; nil: not found
-	Clock  seatflow.Clock // for "on sale now"; nil: the wall clock
+	Verify VerifyFunc // nil: off
+	// Reconcile holds the views against the facts; nil: off.
+	Reconcile ReconcileFunc
+	Pages     http.Handler   // everything that is not the API's; nil: not found
+	Clock     seatflow.Clock // for "on sale now"; nil: the wall clock
 	// Context ends when the server begins to stop: open streams end then,
 	// while other requests are finished. Nil: never.
 	Context context.Context

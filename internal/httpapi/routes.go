@@ -181,6 +181,11 @@ func (a *API) list() []*route {
 				text:  "The body is a log of acknowledgements as the load and demo tools write it, one JSON object a line; it may be empty.",
 				query: []param{{name: "show", text: "Only this show", integer: true}}, body: []byte(nil), bodyType: "application/x-ndjson",
 				optional: true, answer: map[string]any{}, codes: codes(cInvalid, cNotFound, cNoShow, cNotReady)}},
+		{method: post, path: "/api/v1/admin/reconcile", action: auth.ActionReconcile, limit: small, during: long, handle: a.reconcile,
+			doc: doc{id: "reconcile", tag: tagOps, summary: "Hold the seat maps against the facts and repair them",
+				text:   "Answers when the round is over, with what was found and repaired. With dryRun nothing is changed.",
+				query:  []param{{name: "show", text: "Only this show", integer: true}, {name: "dryRun", text: "true: report only"}},
+				answer: map[string]any{}, codes: codes(cInvalid, cNoShow, cNotReady)}},
 
 		{method: get, path: "/livez", during: usual, handle: a.alive,
 			doc: doc{id: "livez", tag: tagOps, summary: "Is the process alive?", answer: Alive{}}},
