@@ -3,6 +3,7 @@ package seatflow
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -228,6 +229,51 @@ func TestEventsAreReadStrictly(t *testing.T) {
 		text := strings.Replace(noticeExampleText, old[0], old[1], 1)
 		if _, err := ParseOrderNotice([]byte(text)); err == nil {
 			t.Errorf("%s: accepted %s", name, text)
+		}
+	}
+}
+
+// The examples of docs/events.md are read as a consumer would.
+func TestDocumentedEvents(t *testing.T) {
+	text, err := os.ReadFile("docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seats, orders, found := strings.Cut(string(text), "## Orders")
+	if !found {
+		t.Fatal("no chapter about orders")
+	}
+	read := func(chapter string, parse func([]byte) error) (n int) {
+		for _, block := range strings.Split(chapter, "```json\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			if err := parse([]byte(block)); err != nil {
+				t.Errorf("%s%v", block, err)
+			}
+			n++
+		}
+		return n
+	}
+	types := map[SeatsEventType]bool{}
+	read(seats, func(b []byte) error {
+		e, err := ParseSeatsEvent(b)
+		types[e.Type] = true
+		return err
+	})
+	if len(types) != 3 {
+		t.Errorf("examples of %v", types)
+	}
+	if n := read(orders, func(b []byte) error { _, err := ParseOrderNotice(b); return err }); n != 1 {
+		t.Errorf("%d examples of order events", n)
+	}
+	for _, e := range []EventType{EventCreated, EventPaymentStarted, EventExtended, EventPaid, EventReseated, EventCancelled,
+		EventCancelRepeated, EventExpired, EventRefundDue, EventRefunded, EventBlocked, EventUnblocked, EventVoided} {
+		if !strings.Contains(orders, "`"+string(e)+"`") {
+			t.Errorf("%s is not told of", e)
+		}
+	}
+	for v := VerbHold; v <= VerbRepair; v++ {
+		if !strings.Contains(seats, "`"+v.String()+"`") {
+			t.Errorf("%s is not told of", v)
 		}
 	}
 }
