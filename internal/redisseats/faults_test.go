@@ -23,6 +23,16 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
+// settled asks again until it is known what became of it: calls find broken
+// connections one by one.
+func settled(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, seatflow.ErrUnknownOutcome) {
+			return err
+		}
+	}
+}
+
 // crowd keeps holding and releasing seats of its own, each goroutine another
 // one, until stopped. Every reply must be held.
 func crowd(t *testing.T, s *Store, ref seatflow.ShowRef, callers int) (stop func() int64) {
@@ -94,27 +104,30 @@ func TestRestartMakesViewsSuspect(t *testing.T) {
 				t.Fatalf("after the restart the view exists: %s", got)
 			}
 			var r seatflow.HoldReply
-			for { // the first call may meet the old connection, and does not know what became of it
-				if r, err = s.Hold(ctx, ask(ref, 2, 3)); !errors.Is(err, seatflow.ErrUnknownOutcome) {
-					break
-				}
-			}
+			err = settled(func() (err error) { r, err = s.Hold(ctx, ask(ref, 2, 3)); return err })
 			if err != nil || r.Outcome != seatflow.OutcomeNotReady {
 				t.Fatalf("a hold after the restart: %+v, %v", r, err)
 			}
-			if _, err := s.Sell(ctx, ref, order(1)); !errors.Is(err, seatflow.ErrNotReady) {
+			err = settled(func() error { _, err := s.Sell(ctx, ref, order(1)); return err })
+			if !errors.Is(err, seatflow.ErrNotReady) {
 				t.Errorf("a sale after the restart: %v", err)
 			}
 			is, err := s.Changes(ctx, seatflow.ChangesRequest{Partition: 7, After: was.Next})
 			if err != nil || is.Identity == was.Identity || !is.Trimmed {
 				t.Errorf("changes after the restart: %+v, %v; before by %q", is, err, was.Identity)
 			}
-			err = s.Rebuild(ctx, seatflow.View{Show: ref, Generation: 1, Base: free(10)})
+			err = settled(func() error { return s.Rebuild(ctx, seatflow.View{Show: ref, Generation: 1, Base: free(10)}) })
 			if stale := errors.Is(err, seatflow.ErrStaleGeneration); stale != appendOnly {
 				t.Errorf("a rebuild with the generation of before: %v", err)
 			}
-			install(t, s, ref, 2, 10)
-			mustHold(t, s, seatflow.OutcomeHeld, ask(ref, 2, 1))
+			err = settled(func() error { return s.Rebuild(ctx, seatflow.View{Show: ref, Generation: 2, Base: free(10)}) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = settled(func() (err error) { r, err = s.Hold(ctx, ask(ref, 2, 1)); return err })
+			if err != nil || r.Outcome != seatflow.OutcomeHeld {
+				t.Fatalf("a hold after the rebuild: %+v, %v", r, err)
+			}
 			if snap := mustSnapshot(t, s, ref); snap.Identity != is.Identity {
 				t.Errorf("the view is %q's, the server %q", snap.Identity, is.Identity)
 			}
@@ -238,12 +251,7 @@ func TestDroppedReplies(t *testing.T) {
 	proxy.Clear()
 	ctx := within(t, guard)
 	var r seatflow.HoldReply
-	var err error
-	for {
-		if r, err = s.Hold(ctx, req); !errors.Is(err, seatflow.ErrUnknownOutcome) {
-			break
-		}
-	}
+	err := settled(func() (err error) { r, err = s.Hold(ctx, req); return err })
 	if err != nil || r.Outcome != seatflow.OutcomeHeld || !r.Repeat || r.Revision != 2 {
 		t.Fatalf("asked again: %+v, %v", r, err)
 	}
