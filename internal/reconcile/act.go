@@ -24,6 +24,7 @@ type pass struct {
 	rows      []seatflow.RepairRecord
 	fixed     map[seatflow.Drift]int
 	mine      map[seatflow.SeatID]sight // what this round set
+	ended     map[seatflow.Owner]bool   // whom it expired
 	doubted   string                    // why the last look wanted a rebuild
 	recounted bool
 	rebuilt   bool
@@ -237,7 +238,10 @@ func (p *pass) expire(ctx context.Context, f *found) (acted bool, err error) {
 		now, err := p.r.o.Ledger.Order(ctx, d.owner.Order, "")
 		switch {
 		case err == nil && now.State == seatflow.OrderExpired:
-			d.row = &now
+			if errors.Is(serr, seatflow.ErrNotReady) {
+				serr = nil // the view does not fit; it is mended further on
+			}
+			d.row, p.ended[d.owner] = &now, true
 			p.done(ctx, &d, now.Seats(), 1, "expired")
 			acted = true
 		case err == nil && now.State != seatflow.OrderPending:

@@ -438,47 +438,50 @@ func (l *look) oldEnough(ctx context.Context, id seatflow.SeatID, order *seatflo
 	if mine, ok := l.p.mine[id]; ok && mine == is {
 		return true, nil // this round set it, and nobody since
 	}
-	unknown := false
-	judge := func(age time.Duration, known bool) bool {
-		if known && age >= 0 {
-			return age >= l.p.r.o.Grace
-		}
-		unknown = true
-		return true
+	if order == nil && l.p.ended[l.ownerOf(id)] {
+		return true, nil // this round expired it
 	}
-	if order != nil && !judge(l.now.Sub(order.UpdatedAt), true) {
-		return false, nil
+	young, unknown := false, false
+	judge := func(age time.Duration, known bool) {
+		if known = known && age >= 0; known {
+			young = young || age < l.p.r.o.Grace
+		}
+		unknown = unknown || !known
+	}
+	if order != nil {
+		judge(l.now.Sub(order.UpdatedAt), true)
 	}
 	owner := l.ownerOf(id)
 	switch {
 	case !owner.IsZero() && (order == nil || owner != order.Owner()):
 		rec := l.records[owner]
-		if rec != nil && !judge(l.f.snap.At.Sub(rec.TakenAt), !rec.TakenAt.IsZero()) {
-			return false, nil
+		if rec != nil {
+			judge(l.f.snap.At.Sub(rec.TakenAt), !rec.TakenAt.IsZero())
 		}
-		if !ask {
+		if young || !ask {
+			unknown = unknown || rec == nil
 			break
 		}
 		row, err := l.row(ctx, owner.Order)
 		if err != nil {
 			return false, err
 		}
-		if row != nil && !judge(l.now.Sub(row.UpdatedAt), true) {
-			return false, nil
+		if row != nil {
+			judge(l.now.Sub(row.UpdatedAt), true)
 		}
 		unknown = unknown || rec == nil && row == nil
 	case owner.IsZero() && order == nil:
 		unknown = true
 	}
 	if !unknown {
-		return true, nil
+		return !young, nil
 	}
 	since := l.f.snap.At
 	if s, ok := l.p.r.sighted(l.p.show, l.f.snap.Revision.Generation, id); ok && s.sight == is && !s.since.After(since) {
 		since = s.since
 	}
 	l.next[id] = sighting{is, since}
-	return l.f.snap.At.Sub(since) >= l.p.r.o.Grace, nil
+	return !young && l.f.snap.At.Sub(since) >= l.p.r.o.Grace, nil
 }
 
 func (r *Reconciler) sighted(show seatflow.ShowID, gen seatflow.Generation, id seatflow.SeatID) (sighting, bool) {

@@ -362,7 +362,8 @@ func (r *Reconciler) one(ctx context.Context, show *seatflow.Show, rep *Report) 
 		}()
 		ctx = locked
 	}
-	p := pass{r: r, rep: rep, show: show.ID, fixed: map[seatflow.Drift]int{}, mine: map[seatflow.SeatID]sight{}}
+	p := pass{r: r, rep: rep, show: show.ID, fixed: map[seatflow.Drift]int{}, mine: map[seatflow.SeatID]sight{},
+		ended: map[seatflow.Owner]bool{}}
 	err = p.run(ctx)
 	if rows := p.rows; len(rows) > 0 && !rep.DryRun {
 		r.save(ctx, rows)
