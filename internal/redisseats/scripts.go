@@ -15,10 +15,12 @@ var sources embed.FS
 // of the scripts by a test.
 type script struct {
 	name string
-	keys int    // how many KEYS it takes, at least
-	args int    // how many ARGV it takes, at least
-	more bool   // whether more may follow
-	with string // the library before it: "", "common" or "common free"
+	keys int  // how many KEYS it takes, at least
+	args int  // how many ARGV it takes, at least
+	more bool // whether more arguments may follow
+	// moreKeys is whether more keys may follow.
+	moreKeys bool
+	with     string // the library before it: "", "common" or "common free"
 }
 
 const (
@@ -52,7 +54,7 @@ var scripts = [scriptCount]script{
 	scriptBlock:    {name: "block", keys: 6, args: 3, more: true, with: "common"},
 	scriptUnblock:  {name: "unblock", keys: 7, args: 4, more: true, with: "common free"},
 	scriptDue:      {name: "due", keys: 1, args: 1},
-	scriptClaim:    {name: "claim", keys: 1, args: 1, more: true},
+	scriptClaim:    {name: "claim", keys: 1, moreKeys: true, args: 1, more: true},
 	scriptChanges:  {name: "changes", keys: 1, args: 4},
 	scriptSnapshot: {name: "snapshot", keys: 5, args: 3, with: "common"},
 	scriptRebuild:  {name: "rebuild", keys: 8, args: 6, more: true},

@@ -66,6 +66,7 @@ var Rules = []Rule{
 	{"links", CheckLinks},
 	{"make targets", CheckMakeTargets},
 	{"settings", CheckSettings},
+	{"lua", CheckLua},
 }
 
 // textKinds are the endings of files that are read as text.

@@ -3,7 +3,7 @@
 -- holds the times of the newest attempts, the newest first.
 --
 -- KEYS  1 window
--- ARGV  1 how many may pass during a span, 2 span (ms)
+-- ARGV  1 how many may pass, 2 in which span (ms)
 -- Reply {passed} · {wait, how long from now until one would pass (ms)}
 -- Edges none
 local window = KEYS[1]
