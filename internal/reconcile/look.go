@@ -88,10 +88,9 @@ type found struct {
 
 // look compares a show's view with its facts.
 type look struct {
-	p    *pass
-	f    *found
-	now  time.Time // of this process, for the age of rows
-	base []seatflow.SeatState
+	p   *pass
+	f   *found
+	now time.Time // of this process, for the age of rows
 
 	states  []seatflow.SeatState // as they should be
 	owners  map[seatflow.SeatID]seatflow.Owner
@@ -117,7 +116,9 @@ func (p *pass) look(ctx context.Context) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	ref := house.Show.Ref()
+	// The time is read before either store, so that no row seems older than it
+	// was when it was read, however long that takes.
+	ref, now := house.Show.Ref(), p.r.o.Clock.Now()
 	snap, err := p.r.o.Seats.Snapshot(ctx, ref, seatflow.DetailOrders|seatflow.DetailUsers)
 	missing := errors.Is(err, seatflow.ErrNotReady)
 	if err != nil && !missing {
@@ -138,7 +139,7 @@ func (p *pass) look(ctx context.Context) (*found, error) {
 		f.ended = true
 		return f, nil
 	}
-	l := &look{p: p, f: f, now: p.r.o.Clock.Now(), base: house.Base()}
+	l := &look{p: p, f: f, now: now}
 	if err := l.compare(ctx); err != nil {
 		return nil, err
 	}
