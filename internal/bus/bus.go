@@ -38,7 +38,7 @@ const (
 	// A server that answers no ping for three intervals is lost.
 	pingEvery = 2 * time.Second
 	// askWithin bounds one question to JetStream.
-	askWithin = 3 * time.Second
+	askWithin = 2 * time.Second
 
 	firstPause = 50 * time.Millisecond
 	mostPause  = time.Second
