@@ -62,6 +62,9 @@ type Options struct {
 	LedgerDeadline time.Duration
 	// Admission limits how often a user may ask for seats; nil: it does not.
 	Admission Admission
+	// Locker lets one node at a time rebuild a show's view while the others
+	// wait; nil: each rebuilds for itself, which is as safe and more work.
+	Locker seatflow.Locker
 	// ShowRate is the orders a second that one show takes; 0: any number.
 	ShowRate int
 	Metrics  *telemetry.Metrics // nil: counted and thrown away
@@ -82,6 +85,7 @@ type Service struct {
 	deadline time.Duration
 	metrics  *telemetry.Metrics
 	admits   Admission
+	locker   seatflow.Locker
 	showRate int
 
 	flights  flights
@@ -93,7 +97,7 @@ type Service struct {
 func New(o Options) *Service {
 	s := &Service{seats: o.Seats, ledger: o.Ledger, houses: o.Houses, clock: o.Clock, log: o.Log,
 		newNo: o.NewOrderNo, grace: o.Grace, deadline: o.LedgerDeadline, metrics: o.Metrics,
-		admits: o.Admission, showRate: o.ShowRate}
+		admits: o.Admission, locker: o.Locker, showRate: o.ShowRate}
 	if s.clock == nil {
 		s.clock = seatflow.WallClock{}
 	}

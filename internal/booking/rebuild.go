@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"seatflow"
 )
@@ -69,6 +70,7 @@ func (s *Service) generation(ctx context.Context, show seatflow.ShowID) (seatflo
 func (s *Service) runRebuild(ctx context.Context, show seatflow.ShowID, seen seatflow.Generation) error {
 	dctx, cancel := s.detached(ctx)
 	defer cancel()
+	defer s.leaseRebuild(dctx, show)()
 	if seen != force {
 		there, err := s.generation(dctx, show)
 		if err != nil || there > seen {
@@ -76,6 +78,37 @@ func (s *Service) runRebuild(ctx context.Context, show seatflow.ShowID, seen sea
 		}
 	}
 	return s.rebuild(dctx, show)
+}
+
+// How long a node waits for another that rebuilds the same show, and for how
+// long one that died keeps the others waiting.
+const (
+	rebuildWait  = 2 * time.Second
+	rebuildLease = 10 * time.Second
+)
+
+// leaseRebuild waits its turn to rebuild a show and returns what ends it. The
+// lease only saves work: generations keep rebuilds apart. So where it cannot be
+// had in time, the rebuild goes on without it.
+func (s *Service) leaseRebuild(ctx context.Context, show seatflow.ShowID) (end func()) {
+	if s.locker == nil {
+		return func() {}
+	}
+	waiting, stop := context.WithTimeout(ctx, rebuildWait)
+	_, lock, err := s.locker.Lock(waiting, fmt.Sprintf("lock:rebuild:%d", show), rebuildLease)
+	if err != nil {
+		stop()
+		s.log.WarnContext(ctx, "no lease on a rebuild; it goes on without", "show", show, "err", err)
+		return func() {}
+	}
+	return func() {
+		defer stop()
+		rctx, cancel := s.detached(ctx)
+		defer cancel()
+		if err := lock.Release(rctx); err != nil {
+			s.log.DebugContext(ctx, "the lease on a rebuild was not given back; it runs out", "show", show, "err", err)
+		}
+	}
 }
 
 // rebuilds lets callers on this node share the rebuilds of a show: one runs,
