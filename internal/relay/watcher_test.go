@@ -49,7 +49,7 @@ func (w *watcher) begin() {
 		w.shows[id] = &replica{}
 		w.snapshot(id)
 	}
-	w.snapshots = 0
+	w.snapshots, w.repeats = 0, 0
 }
 
 func (w *watcher) deliver(messages []seatflow.Message) {
