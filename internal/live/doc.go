@@ -14,8 +14,9 @@
 // A feed exists for each watched show. It knows the last revision that it
 // read (its head) and the last that it has sent (sent ≤ head), and keeps the
 // most recent changes in a ring for those who resume. One follower goroutine
-// per partition with a feed reads the store's changes and is the only writer
-// of its feeds. A feed outlives its last subscriber for a while, so that a
+// per partition with a feed reads a [Source] and is the only writer of its
+// feeds: the store's own changes ([StoreFeed]), or what relays publish on the
+// bus ([BusFeed]), which serves any number of nodes at the price of one reader. A feed outlives its last subscriber for a while, so that a
 // phone that lost its connection finds the ring still there; then it is
 // dropped, and with the last feed of a partition its follower ends.
 //
@@ -28,13 +29,18 @@
 //
 // # Failure
 //
-// By (generation, revision) a change is next and is applied, or was seen and
+// By (store, generation, revision) a change is next and is applied, or was seen and
 // is dropped, or leaves a gap or has a higher generation; then, and when the
-// store has dropped changes unread or has become another incarnation, the
-// feed is stale: nothing more is sent from it until a fresh snapshot has been
+// store has dropped changes unread or has become another incarnation, or the
+// bus may have lost messages, the feed is stale: nothing more is sent from it until a fresh snapshot has been
 // read, which all its subscribers get. A view that is missing is rebuilt on
 // the way ([Options.Ensure]). A store that fails is asked again with growing
 // pauses; subscribers stay and wait.
+//
+// Of a lower generation nothing is believed, neither a message of a relay that
+// was deposed nor the house of a store that was: no client gets a fork. Every
+// few seconds each feed is compared with the store, so that a bus which is
+// away, or silent about what it lost, makes maps late and no worse.
 //
 // Queues are bounded. A subscriber that does not keep up is cut with
 // [ErrSlow], costs the others nothing, and may resume by its last revision.

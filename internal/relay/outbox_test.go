@@ -337,7 +337,10 @@ func (o *fakeOutbox) Outbox(_ context.Context, limit int) ([]seatflow.OutboxEven
 func (o *fakeOutbox) OutboxDone(_ context.Context, ids []int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.rows = slices.DeleteFunc(o.rows, func(e seatflow.OutboxEvent) bool { return slices.Contains(ids, e.ID) })
+	head := o.rows[:min(len(o.rows), 2*len(ids))]
+	left := slices.DeleteFunc(slices.Clone(head), func(e seatflow.OutboxEvent) bool { return slices.Contains(ids, e.ID) })
+	o.rows = o.rows[len(head)-len(left):]
+	copy(o.rows, left)
 	return nil
 }
 

@@ -25,7 +25,7 @@ const (
 	DefaultRecent          = 2 * time.Minute
 	DefaultOutboxBatch     = 512
 	DefaultOutboxPoll      = 200 * time.Millisecond
-	DefaultOutboxPerSecond = 20_000
+	DefaultOutboxPerSecond = 5_000 // a fifth of a processor, most of it the bus's
 )
 
 // Show is a show as the relay must know it.
