@@ -410,12 +410,17 @@ func (s *Service) settleFirst(ctx context.Context, ref seatflow.ShowRef, first s
 	return nil, nil
 }
 
+// giveBackFor bounds how long a caller's answer waits until its seats are given
+// back.
+const giveBackFor = time.Second
+
 // giveBack frees what an owner holds, before the caller is answered; after
 // tells what had failed. If the view cannot be reached it is tried again until
 // it is confirmed.
 func (s *Service) giveBack(ctx context.Context, ref seatflow.ShowRef, owner seatflow.Owner, after string) {
 	s.metrics.Compensations.Inc(after)
-	dctx, cancel := s.detached(ctx)
+	// The caller waits for this: a store that does not answer is told later.
+	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(s.deadline, giveBackFor))
 	defer cancel()
 	_, err := s.seats.Release(dctx, ref, owner, nil)
 	if err != nil && !errors.Is(err, seatflow.ErrNotReady) { // not ready: there is no hold to give back

@@ -159,7 +159,7 @@ const (
 	DefaultBodyMaxBytes      = 64 << 10         // an order of 50 seats is below 1 KB
 	DefaultPlanMaxBytes      = 64 << 20         // a stadium of 200,000 seats
 	DefaultVerifyMaxBytes    = 100 << 20        // about 400,000 acknowledgements
-	DefaultTimeout           = 15 * time.Second // above the ledger's own deadline
+	DefaultTimeout           = 10 * time.Second // above the ledger's own deadline
 	DefaultLongTimeout       = 5 * time.Minute
 	DefaultHeartbeat         = 15 * time.Second // below the idle time-out of usual proxies
 	DefaultStreamWrite       = 10 * time.Second

@@ -31,7 +31,7 @@ import (
 // Limits that only a hang reaches.
 const (
 	startLimit    = time.Minute
-	callLimit     = 10 * time.Second // of one try
+	callLimit     = 30 * time.Second // of one try; the server ends it before
 	convergeLimit = 45 * time.Second // grace, leases and rounds of this rig take a few seconds each
 	finalLimit    = 2 * time.Minute  // until a caller has its final answer
 )

@@ -114,22 +114,8 @@ func (r *rush) buy(ctx context.Context, token, key string) {
 }
 
 func (r *rush) pay(ctx context.Context, token string, o order) {
-	a, ok := r.call(ctx, token, "POST", "/api/v1/orders/"+o.No+"/payments", "", map[string]any{})
-	if !ok || a.status != 201 {
+	if !r.d.checkout(ctx, r.node(), token, o) {
 		return
-	}
-	var checkout struct {
-		URL string `json:"url"`
-	}
-	if json.Unmarshal(a.body, &checkout) != nil {
-		return
-	}
-	// The sandbox keeps its open payments in the node that began them, and
-	// this rig cannot tell which that was: one of them knows it.
-	for _, nd := range r.d.nodes {
-		if p, err := r.d.try(ctx, nd.url, token, "POST", checkout.URL, "", map[string]any{"outcome": "succeed"}); err == nil && p.status == 202 {
-			break
-		}
 	}
 	for range 20 {
 		a, ok := r.call(ctx, token, "GET", "/api/v1/orders/"+o.No, "", nil)
@@ -146,9 +132,41 @@ func (r *rush) pay(ctx context.Context, token string, o order) {
 	}
 }
 
+// checkout begins a payment at a node and fills in the sandbox's card form
+// there.
+func (d *deployment) checkout(ctx context.Context, base, token string, o order) bool {
+	a, err := d.try(ctx, base, token, "POST", "/api/v1/orders/"+o.No+"/payments", "", map[string]any{})
+	var checkout struct {
+		URL string `json:"url"`
+	}
+	if err != nil || a.status != 201 || json.Unmarshal(a.body, &checkout) != nil {
+		return false
+	}
+	p, err := d.try(ctx, base, token, "POST", checkout.URL, "", map[string]any{"outcome": "succeed"})
+	return err == nil && p.status == 202
+}
+
+// settle pays an order and waits until it is paid.
+func (d *deployment) settle(token string, o order) {
+	d.t.Helper()
+	if !d.checkout(d.t.Context(), d.nodes[0].url, token, o) {
+		d.t.Fatalf("order %s could not be paid", o.No)
+	}
+	waitFor(d.t, "order "+o.No+" to be paid", backAgain, func() bool {
+		a, err := d.try(d.t.Context(), d.nodes[2].url, token, "GET", "/api/v1/orders/"+o.No, "", nil)
+		var now order
+		if err != nil || a.status != 200 || json.Unmarshal(a.body, &now) != nil || now.State != "paid" {
+			return false
+		}
+		d.acked.add("pay", now)
+		return true
+	})
+}
+
 // sells waits until an order succeeds that was made after now.
 func (r *rush) sells(within time.Duration) {
 	r.d.t.Helper()
 	since := time.Now().UnixNano()
 	waitFor(r.d.t, "the next order", within, func() bool { return r.last.Load() > since })
+	r.d.t.Logf("sells again after %v", time.Duration(r.last.Load()-since).Round(time.Millisecond))
 }
