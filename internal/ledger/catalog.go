@@ -47,12 +47,14 @@ func (l *Ledger) createdAt(t time.Time) time.Time {
 }
 
 // Hall implements [seatflow.Catalog].
-func (l *Ledger) Hall(ctx context.Context, id seatflow.HallID) (seatflow.Hall, error) {
+func (l *Ledger) Hall(ctx context.Context, id seatflow.HallID) (_ seatflow.Hall, err error) {
+	defer l.unread(&err)
 	return scanHall(l.reads.QueryRowContext(ctx, "SELECT "+hallColumns+" FROM hall WHERE id = ?", int64(id)))
 }
 
 // Halls implements [seatflow.Catalog].
-func (l *Ledger) Halls(ctx context.Context, after seatflow.HallID, limit int) ([]seatflow.Hall, error) {
+func (l *Ledger) Halls(ctx context.Context, after seatflow.HallID, limit int) (_ []seatflow.Hall, err error) {
+	defer l.unread(&err)
 	return queryAll(ctx, &l.reads, scanHall, "SELECT "+hallColumns+" FROM hall WHERE id > ? ORDER BY id LIMIT ?", int64(after), bounded(limit))
 }
 
@@ -168,13 +170,15 @@ func (l *Ledger) UpdateShow(ctx context.Context, show seatflow.Show) (seatflow.S
 }
 
 // Show implements [seatflow.Catalog].
-func (l *Ledger) Show(ctx context.Context, id seatflow.ShowID) (seatflow.Show, error) {
+func (l *Ledger) Show(ctx context.Context, id seatflow.ShowID) (_ seatflow.Show, err error) {
+	defer l.unread(&err)
 	return scanShow(l.reads.QueryRowContext(ctx, "SELECT "+showColumns+" FROM "+showTable+" WHERE id = ?", int64(id)))
 }
 
 // Shows implements [seatflow.Catalog]; a show to go on after that is not there
 // is ErrNotFound.
-func (l *Ledger) Shows(ctx context.Context, after seatflow.ShowID, endAfter time.Time, limit int) ([]seatflow.Show, error) {
+func (l *Ledger) Shows(ctx context.Context, after seatflow.ShowID, endAfter time.Time, limit int) (_ []seatflow.Show, err error) {
+	defer l.unread(&err)
 	query, args := "SELECT "+showColumns+" FROM "+showTable+" WHERE 1 = 1", []any{}
 	if after != 0 {
 		var starts int64

@@ -28,9 +28,10 @@ func (l *Ledger) RaiseGeneration(ctx context.Context, show seatflow.ShowID, seen
 }
 
 // Facts implements [seatflow.FactsReader].
-func (l *Ledger) Facts(ctx context.Context, show seatflow.ShowID) (seatflow.Facts, error) {
+func (l *Ledger) Facts(ctx context.Context, show seatflow.ShowID) (_ seatflow.Facts, err error) {
+	defer l.unread(&err)
 	var f seatflow.Facts
-	err := l.consistently(ctx, func(q querier) (err error) {
+	err = l.consistently(ctx, func(q querier) (err error) {
 		if f.Show, err = scanShow(q.QueryRowContext(ctx, "SELECT "+showColumns+" FROM "+showTable+" WHERE id = ?", int64(show))); err != nil {
 			return err
 		}

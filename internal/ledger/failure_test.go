@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seatflow"
+	"seatflow/internal/testkit"
 )
 
 // flaky is a dialect whose transactions cannot begin while it is broken.
@@ -219,6 +220,40 @@ func TestEventNumbers(t *testing.T) {
 		insert(10*run + 2)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestReadsOfADownDatabaseSaySo: as an error that callers answer with "come
+// again", whichever read it is.
+func TestReadsOfADownDatabaseSaySo(t *testing.T) {
+	maria := testkit.StartMariaDB(t, testkit.MariaDBOptions{})
+	l, err := OpenMySQL(t.Context(), maria.URL(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	maria.Kill()
+	ctx := t.Context()
+	for name, read := range map[string]func() error{
+		"Hall":            func() error { _, err := l.Hall(ctx, 1); return err },
+		"Halls":           func() error { _, err := l.Halls(ctx, 0, 1); return err },
+		"Show":            func() error { _, err := l.Show(ctx, 1); return err },
+		"Shows":           func() error { _, err := l.Shows(ctx, 0, time.Time{}, 1); return err },
+		"Plan":            func() error { _, err := l.Plan(ctx, 1, 1); return err },
+		"OrderByKey":      func() error { _, err := l.OrderByKey(ctx, "u", "k"); return err },
+		"Order":           func() error { _, err := l.Order(ctx, "01JAAAAAAAAAAAAAAAAAAAAAAA", ""); return err },
+		"OrdersOf":        func() error { _, err := l.OrdersOf(ctx, "u", "", 1); return err },
+		"History":         func() error { _, err := l.History(ctx, "01JAAAAAAAAAAAAAAAAAAAAAAA"); return err },
+		"Blocks":          func() error { _, err := l.Blocks(ctx, 1); return err },
+		"PaymentsOf":      func() error { _, err := l.PaymentsOf(ctx, "01JAAAAAAAAAAAAAAAAAAAAAAA"); return err },
+		"UnknownPayments": func() error { _, err := l.UnknownPayments(ctx, 0, 1); return err },
+		"DueRefunds":      func() error { _, err := l.DueRefunds(ctx, 1); return err },
+		"Facts":           func() error { _, err := l.Facts(ctx, 1); return err },
+		"Outbox":          func() error { _, err := l.Outbox(ctx, 1); return err },
+	} {
+		if err := read(); !errors.Is(err, seatflow.ErrNotCommitted) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

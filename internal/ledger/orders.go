@@ -75,7 +75,8 @@ func (l *Ledger) prepare(n *seatflow.NewOrder) error {
 // OrderByKey implements [seatflow.Orders]. Where nobody else writes, a key that
 // was never used is known without the database; elsewhere look-ups that are
 // made at the same time share a statement.
-func (l *Ledger) OrderByKey(ctx context.Context, user seatflow.UserID, key string) (seatflow.Order, error) {
+func (l *Ledger) OrderByKey(ctx context.Context, user seatflow.UserID, key string) (_ seatflow.Order, err error) {
+	defer l.unread(&err)
 	if key == "" {
 		return seatflow.Order{}, seatflow.ErrNotFound
 	}
@@ -89,11 +90,9 @@ func (l *Ledger) OrderByKey(ctx context.Context, user seatflow.UserID, key strin
 }
 
 // Order implements [seatflow.Orders].
-func (l *Ledger) Order(ctx context.Context, no seatflow.OrderNo, user seatflow.UserID) (seatflow.Order, error) {
-	var (
-		o   seatflow.Order
-		err error
-	)
+func (l *Ledger) Order(ctx context.Context, no seatflow.OrderNo, user seatflow.UserID) (_ seatflow.Order, err error) {
+	defer l.unread(&err)
+	var o seatflow.Order
 	if l.byNo != nil {
 		o, err = l.byNo.find(ctx, no)
 	} else {
@@ -106,7 +105,8 @@ func (l *Ledger) Order(ctx context.Context, no seatflow.OrderNo, user seatflow.U
 }
 
 // OrdersOf implements [seatflow.Orders].
-func (l *Ledger) OrdersOf(ctx context.Context, user seatflow.UserID, before seatflow.OrderNo, limit int) ([]seatflow.Order, error) {
+func (l *Ledger) OrdersOf(ctx context.Context, user seatflow.UserID, before seatflow.OrderNo, limit int) (_ []seatflow.Order, err error) {
+	defer l.unread(&err)
 	if before == "" {
 		before = "~" // after every number
 	}
@@ -122,7 +122,8 @@ func bounded(limit int) int64 {
 }
 
 // History implements [seatflow.Orders].
-func (l *Ledger) History(ctx context.Context, no seatflow.OrderNo) ([]seatflow.OrderEvent, error) {
+func (l *Ledger) History(ctx context.Context, no seatflow.OrderNo) (_ []seatflow.OrderEvent, err error) {
+	defer l.unread(&err)
 	events, err := queryAll(ctx, &l.reads, func(row scanner) (seatflow.OrderEvent, error) {
 		var items string
 		return scanEvent(row, &items)
@@ -394,6 +395,7 @@ func giveBack(o *seatflow.Order, seats []seatflow.SeatID) (given []seatflow.Seat
 }
 
 // Blocks implements [seatflow.Orders].
-func (l *Ledger) Blocks(ctx context.Context, show seatflow.ShowID) ([]seatflow.Order, error) {
+func (l *Ledger) Blocks(ctx context.Context, show seatflow.ShowID) (_ []seatflow.Order, err error) {
+	defer l.unread(&err)
 	return queryAll(ctx, &l.reads, scanOnlyOrder, l.dialect.blocks(), int64(show))
 }

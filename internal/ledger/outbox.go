@@ -8,7 +8,8 @@ import (
 )
 
 // Outbox implements [seatflow.Outbox].
-func (l *Ledger) Outbox(ctx context.Context, limit int) ([]seatflow.OutboxEvent, error) {
+func (l *Ledger) Outbox(ctx context.Context, limit int) (_ []seatflow.OutboxEvent, err error) {
+	defer l.unread(&err)
 	return queryAll(ctx, &l.reads, func(row scanner) (seatflow.OutboxEvent, error) {
 		var (
 			e     seatflow.OutboxEvent

@@ -238,17 +238,20 @@ func scanPayment(row scanner) (seatflow.Payment, error) {
 }
 
 // PaymentsOf implements [seatflow.Payments].
-func (l *Ledger) PaymentsOf(ctx context.Context, no seatflow.OrderNo) ([]seatflow.Payment, error) {
+func (l *Ledger) PaymentsOf(ctx context.Context, no seatflow.OrderNo) (_ []seatflow.Payment, err error) {
+	defer l.unread(&err)
 	return queryAll(ctx, &l.reads, scanPayment, "SELECT "+paymentColumns+" FROM payment WHERE order_no = ? ORDER BY id", string(no))
 }
 
 // UnknownPayments implements [seatflow.Payments].
-func (l *Ledger) UnknownPayments(ctx context.Context, after int64, limit int) ([]seatflow.Payment, error) {
+func (l *Ledger) UnknownPayments(ctx context.Context, after int64, limit int) (_ []seatflow.Payment, err error) {
+	defer l.unread(&err)
 	return queryAll(ctx, &l.reads, scanPayment, "SELECT "+paymentColumns+" FROM payment WHERE ending = 'unknown' AND id > ? ORDER BY id LIMIT ?", after, bounded(limit))
 }
 
 // DueRefunds implements [seatflow.Payments].
-func (l *Ledger) DueRefunds(ctx context.Context, limit int) ([]seatflow.Refund, error) {
+func (l *Ledger) DueRefunds(ctx context.Context, limit int) (_ []seatflow.Refund, err error) {
+	defer l.unread(&err)
 	return queryAll(ctx, &l.reads, scanRefund, "SELECT "+refundColumns+" FROM refund WHERE done = 0 ORDER BY created_at, id LIMIT ?", bounded(limit))
 }
 

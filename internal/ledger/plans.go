@@ -228,7 +228,8 @@ func freshSeats(plan *seatflow.Plan, known seatflow.HallSeats) ([]*seatflow.Plan
 }
 
 // Plan implements [seatflow.Catalog].
-func (l *Ledger) Plan(ctx context.Context, hall seatflow.HallID, version seatflow.PlanVersion) (*seatflow.Plan, error) {
+func (l *Ledger) Plan(ctx context.Context, hall seatflow.HallID, version seatflow.PlanVersion) (_ *seatflow.Plan, err error) {
+	defer l.unread(&err)
 	query, args := "SELECT version, name, document, source FROM seat_plan WHERE hall_id = ? ORDER BY version DESC LIMIT 1", []any{int64(hall)}
 	if version != 0 {
 		query, args = "SELECT version, name, document, source FROM seat_plan WHERE hall_id = ? AND version = ?", []any{int64(hall), int64(version)}
@@ -238,8 +239,7 @@ func (l *Ledger) Plan(ctx context.Context, hall seatflow.HallID, version seatflo
 	if err := l.reads.QueryRowContext(ctx, query, args...).Scan(&p.Version, &p.Name, &document, &p.Source); err != nil {
 		return nil, notFound(err)
 	}
-	document, err := l.dialect.unpack(document)
-	if err != nil {
+	if document, err = l.dialect.unpack(document); err != nil {
 		return nil, fmt.Errorf("ledger: plan %d of hall %d: %w", p.Version, hall, err)
 	}
 	if p.Source, err = l.dialect.unpack(p.Source); err != nil {

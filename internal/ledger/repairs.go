@@ -62,7 +62,8 @@ func scanRepair(row scanner) (seatflow.RepairRecord, error) {
 }
 
 // RepairsOf implements [seatflow.Repairs].
-func (l *Ledger) RepairsOf(ctx context.Context, show seatflow.ShowID, before int64, limit int) ([]seatflow.RepairRecord, error) {
+func (l *Ledger) RepairsOf(ctx context.Context, show seatflow.ShowID, before int64, limit int) (_ []seatflow.RepairRecord, err error) {
+	defer l.unread(&err)
 	if before <= 0 {
 		before = math.MaxInt64
 	}
@@ -75,7 +76,8 @@ func (l *Ledger) RepairsOf(ctx context.Context, show seatflow.ShowID, before int
 }
 
 // Rotation implements [seatflow.Repairs].
-func (l *Ledger) Rotation(ctx context.Context) (seatflow.Rotation, error) {
+func (l *Ledger) Rotation(ctx context.Context) (_ seatflow.Rotation, err error) {
+	defer l.unread(&err)
 	return queryRotation(ctx, &l.reads, "")
 }
 

@@ -91,6 +91,14 @@ func queryOrder(ctx context.Context, q querier, where string, args ...any) (seat
 	return scanOrder(q.QueryRowContext(ctx, "SELECT "+orderColumns+" FROM order_info WHERE "+where, args...))
 }
 
+// unread marks the error of a read that the database as a whole could not do:
+// nothing was changed, and it may be asked again.
+func (l *Ledger) unread(err *error) {
+	if *err != nil && l.dialect.isDown(*err) && !errors.Is(*err, seatflow.ErrNotCommitted) {
+		*err = fmt.Errorf("%w: %w", seatflow.ErrNotCommitted, *err)
+	}
+}
+
 // queryAll reads every row of a query through scan.
 func queryAll[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
