@@ -88,7 +88,11 @@ func order(w http.ResponseWriter, r *http.Request, store taker, tokens *auth.Tok
 	defer cancel()
 	o, err := store.Order(ctx, plain.Request{User: string(who.User), Show: a.Show, Seats: a.Seats, Key: a.Key})
 	if err != nil {
-		refuse(w, problemOf(err))
+		p := problemOf(err)
+		if p.Status == http.StatusInternalServerError && r.Context().Err() == nil { // nobody waits for the rest
+			slog.Warn("order failed", "err", err)
+		}
+		refuse(w, p)
 		return
 	}
 	write(w, "application/json", http.StatusCreated, answer{No: o.No, Show: o.Show, User: o.User, State: "pending", Seats: o.Seats, Deadline: o.Deadline})
@@ -106,7 +110,6 @@ func problemOf(err error) problem {
 	case errors.Is(err, plain.ErrKeyUsed):
 		return problem{Title: "key used before", Status: http.StatusUnprocessableEntity, Code: 1004}
 	}
-	slog.Warn("order failed", "err", err)
 	return problem{Title: "system error", Status: http.StatusInternalServerError, Code: 2000}
 }
 

@@ -32,6 +32,7 @@ type run struct {
 	P50      time.Duration `json:"-"`
 	P99      time.Duration `json:"-"`
 	SoldOut  bool          `json:"soldOut"` // the run ended before its time
+	CPU      cpu           `json:"-"`
 	acked    []seatKey     // warm-up included
 }
 
@@ -51,8 +52,9 @@ type worker struct {
 	soldOut bool
 }
 
-// drive has the workers buy for a time, or until the house is sold out.
-func drive(ctx context.Context, s Strategy, d *demand, seconds float64) (run, error) {
+// drive has the workers buy for a time, or until the house is sold out. spent
+// reads the processor time taken so far.
+func drive(ctx context.Context, s Strategy, d *demand, seconds float64, spent func() cpu) (run, error) {
 	workers := make([]*worker, d.crowd.Workers)
 	for i := range workers {
 		workers[i] = &worker{buyer: d.buyer(i)}
@@ -70,11 +72,14 @@ func drive(ctx context.Context, s Strategy, d *demand, seconds float64) (run, er
 	var over atomic.Bool
 	timer := time.AfterFunc(length, func() { over.Store(true) })
 	defer timer.Stop()
+	before := spent()
 	elapsed, err := phase(ctx, s, workers, func(*worker) func() bool { return func() bool { return !over.Load() } }, length+hang)
 	if err != nil {
 		return run{}, err
 	}
-	return sum(workers, elapsed), nil
+	r := sum(workers, elapsed)
+	r.CPU = spent().since(before)
+	return r, nil
 }
 
 // phase runs every worker while its condition holds, and returns how long that

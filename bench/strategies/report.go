@@ -22,6 +22,7 @@ type row struct {
 	P99Ms        float64  `json:"p99Ms"`
 	SuccessRate  float64  `json:"successRate"`
 	Deadlocks    int64    `json:"deadlocks"`
+	CPUMicros    [3]int64 `json:"cpuMicrosPerOrder"` // this process with its buyers, Redis, MariaDB
 	Run          run      `json:"run"`
 	Stored       checked  `json:"stored"`
 	Probed       *probed  `json:"probed,omitzero"`
@@ -46,7 +47,10 @@ func (b *bench) json(rows []measured) document {
 		r := row{Design: m.Design.Name, Control: m.Design.Control, Seats: m.House.Shows() * m.House.Seats, Seconds: m.Run.Elapsed.Seconds(),
 			OrdersPerSec: m.Run.rate(), MeanMs: ms(m.Run.Mean), P50Ms: ms(m.Run.P50), P99Ms: ms(m.Run.P99), SuccessRate: m.Run.success(),
 			Deadlocks: m.Deadlocks, Run: m.Run, Stored: m.Checked, Probed: m.Probed}
-		if m.Probed != nil && m.Probed.Stuck == "seat" || m.Probed != nil && m.Probed.Freed != 0 {
+		for i, v := range m.Run.CPU.each(m.Run.Bought) {
+			r.CPUMicros[i] = int64(v)
+		}
+		if m.Probed != nil && m.Probed.Freed != 0 {
 			freed := max(ms(m.Probed.Freed), -1)
 			r.FreedAfterMs = &freed
 		}
@@ -96,13 +100,15 @@ func (b *bench) markdown(rows []measured, took time.Duration) string {
 	var w strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&w, format, args...) }
 	p("# Ways to guard a seat, measured\n\nMade by `make strategies` (bench/strategies); every run rewrites this file.\n\n")
-	p("%s\n%s A small write forced to this disk takes %s ms.\nClients, servers and load share the cores. %g seconds a run, %s in all.\n\n",
-		machine(), versions(), milliseconds(syncTime()), b.seconds, took.Round(time.Second))
+	p("%s\n%s A small write forced to this disk takes %s ms.\n", machine(), versions(), milliseconds(syncTime()))
+	p("Buyers, designs and servers share the cores. The designs took turns in %d rounds of %g seconds a run, %s in all;\n",
+		b.rounds, b.seconds, took.Round(time.Second))
+	p("each row is the run with the median rate of its rounds.\n\n")
 	if b.smoke {
 		p("**A smoke run: the numbers mean nothing.**\n\n")
 	}
-	p("| design | orders/s | mean ms | p99 ms | success | deadlocks | stuck after a crash | sold twice after a pause | oversold |\n")
-	p("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |\n")
+	p("| design | orders/s | mean ms | p99 ms | success | CPU µs an order | deadlocks | stuck after a crash | sold twice after a pause | oversold |\n")
+	p("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |\n")
 	for _, m := range rows {
 		oversold := fmt.Sprint(m.Checked.Oversold)
 		if m.Checked.Oversold > 0 {
@@ -115,8 +121,13 @@ func (b *bench) markdown(rows []measured, took time.Duration) string {
 				twice = "**yes**"
 			}
 		}
-		p("| %s | %.0f | %s | %s | %.1f %% | %d | %s | %s | %s |\n", m.Design.Name, m.Run.rate(), milliseconds(m.Run.Mean), milliseconds(m.Run.P99),
-			100*m.Run.success(), m.Deadlocks, stuck, twice, oversold)
+		cost := m.Run.CPU.each(m.Run.Bought)
+		spent := fmt.Sprintf("%.0f + %.0f + %.0f", cost[0], cost[1], cost[2])
+		if m.Design.InProcess {
+			spent = fmt.Sprintf("%.1f", cost[0])
+		}
+		p("| %s | %.0f | %s | %s | %.1f %% | %s | %d | %s | %s | %s |\n", m.Design.Name, m.Run.rate(), milliseconds(m.Run.Mean), milliseconds(m.Run.P99),
+			100*m.Run.success(), spent, m.Deadlocks, stuck, twice, oversold)
 	}
 	p("\n| design | guard | what is durable | what it promises |\n| --- | --- | --- | --- |\n")
 	for _, m := range rows {
@@ -131,6 +142,7 @@ func (b *bench) markdown(rows []measured, took time.Duration) string {
 	p("- Success is orders by requests, repeated ones included. Most hot requests must be refused by any design that sells\n")
 	p("  a seat once, so no honest row reaches 100 %%; what a row lacks beside its neighbours, it lost to waiting for locks.\n")
 	p("- Mean and p99 are of every answer, refusals included.\n")
+	p("- CPU is processor time by orders: of the process with the buyers in it, of Redis, of MariaDB. Refusals are in it.\n")
 	p("- Oversold counts sales of a seat beyond its first, read from what each design stored, not from what it answered. The\n")
 	p("  tables behind the locks have no unique key, so that a guard which fails is seen. Every acknowledged sale was found.\n")
 	p("- Deadlocks are transactions that MariaDB ended with error 1213; they were tried again.\n")

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func small(t *testing.T) *bench {
 	t.Helper()
 	return &bench{
-		seconds: 0.5, redlock: 5, lease: 3 * time.Second, conns: 16, log: io.Discard, servers: &servers{tb: t, startMariaDB: testkit.SharedMariaDB},
+		seconds: 0.5, rounds: 1, redlock: 5, lease: 3 * time.Second, conns: 16, log: io.Discard, servers: &servers{tb: t, startMariaDB: testkit.SharedMariaDB},
 		crowd: crowd{Workers: 16, Users: 1000, Hot: 0.5, Asks: 8, Pairs: 0.25, Seed: 1},
 	}
 }
@@ -53,7 +53,7 @@ func TestEveryDesign(t *testing.T) {
 		t.Run(slug(d.Name), func(t *testing.T) {
 			t.Parallel()
 			b := small(t)
-			m, err := b.measure(t.Context(), d)
+			m, err := b.measure(t.Context(), d, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -407,10 +407,10 @@ func TestDriveTellsErrors(t *testing.T) {
 	broken := errors.New("broken")
 	h := House{Halls: 2, PerHall: 1, Seats: 1000}
 	d := newDemand(h, crowd{Workers: 4, Users: 10, Hot: 0.5, Asks: 8, Pairs: 0.3})
-	if _, err := drive(t.Context(), failing{err: broken}, d, 60); !errors.Is(err, broken) {
+	if _, err := drive(t.Context(), failing{err: broken}, d, 60, func() cpu { return cpu{} }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if _, err := drive(t.Context(), failing{}, d, 60); err == nil {
+	if _, err := drive(t.Context(), failing{}, d, 60, func() cpu { return cpu{} }); err == nil {
 		t.Error("no answer is taken for one")
 	}
 }
@@ -421,6 +421,15 @@ type failing struct {
 }
 
 func (f failing) Take(context.Context, Request) (Result, error) { return 0, f.err }
+
+// Time that this process takes is counted, and a process that is not there
+// has taken none.
+func TestCPU(t *testing.T) {
+	waitUntil(t, "the clock of the process to move", func() (bool, error) { return cpuOf(os.Getpid()) > 0, nil })
+	if got := cpuOf(-1); got != 0 {
+		t.Error(got)
+	}
+}
 
 // Who is refused asks for something else; who is told busy asks again a few
 // times.
@@ -461,7 +470,8 @@ func TestReport(t *testing.T) {
 	b := small(t)
 	b.output = "json"
 	rows := []measured{
-		{Design: designs[0], House: b.house(designs[0]), Run: run{Elapsed: time.Second, Requests: 10, Bought: 7, Mean: 1500 * time.Microsecond, P99: 120 * time.Millisecond},
+		{Design: designs[0], House: b.house(designs[0]), Run: run{Elapsed: time.Second, Requests: 10, Bought: 7, Mean: 1500 * time.Microsecond, P99: 120 * time.Millisecond,
+			CPU: cpu{7 * time.Millisecond, 14 * time.Millisecond, 21 * time.Millisecond}},
 			Checked: checked{Orders: 7, Seats: 6, Oversold: 1}, Probed: &probed{PauseOversold: 1}, Deadlocks: 2},
 		{Design: designs[1], House: b.house(designs[1]), Run: run{Elapsed: time.Second, Requests: 10, Bought: 10, Mean: 300 * time.Nanosecond}},
 		{Design: designs[5], House: b.house(designs[5]), Run: run{Elapsed: time.Second, Requests: 10, Bought: 10},
@@ -469,9 +479,9 @@ func TestReport(t *testing.T) {
 	}
 	text := b.markdown(rows, time.Minute)
 	for _, line := range []string{
-		"| naive | 7 | 1.50 | 120 | 70.0 % | 2 | nothing | **yes** | **1** |",
-		"| mutex | 10 | 0.0003 | 0.0000 | 100.0 % | 0 | – | – | 0 |",
-		"| lock a hall | 10 | 0.0000 | 0.0000 | 100.0 % | 0 | the hall for 2.0 s | no | 0 |",
+		"| naive | 7 | 1.50 | 120 | 70.0 % | 1000 + 2000 + 3000 | 2 | nothing | **yes** | **1** |",
+		"| mutex | 10 | 0.0003 | 0.0000 | 100.0 % | 0.0 | 0 | – | – | 0 |",
+		"| lock a hall | 10 | 0.0000 | 0.0000 | 100.0 % | 0 + 0 + 0 | 0 | the hall for 2.0 s | no | 0 |",
 	} {
 		if !strings.Contains(text, line) {
 			t.Errorf("the report lacks %s\n%s", line, text)
@@ -506,6 +516,19 @@ func TestDocumentHasEveryDesign(t *testing.T) {
 	}
 }
 
+// Of several runs the one in the middle is reported, with the first one's
+// probes.
+func TestMiddle(t *testing.T) {
+	var runs []measured
+	for _, n := range []int64{30, 10, 20} {
+		runs = append(runs, measured{Run: run{Bought: n, Elapsed: time.Second}})
+	}
+	runs[0].Probed = &probed{Stuck: "hall"}
+	if m := middle(runs); m.Run.Bought != 20 || m.Probed != runs[0].Probed || runs[0].Run.Bought != 30 {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestChoose(t *testing.T) {
 	if all, err := choose(""); err != nil || len(all) != len(designs) {
 		t.Error(len(all), err)
@@ -520,12 +543,12 @@ func TestChoose(t *testing.T) {
 }
 
 func TestValid(t *testing.T) {
-	good := bench{output: "json", seconds: 1, redlock: 5, lease: time.Second, conns: 8, crowd: crowd{Workers: 1, Users: 1, Asks: 1}}
+	good := bench{output: "json", seconds: 1, rounds: 1, redlock: 5, lease: time.Second, conns: 8, crowd: crowd{Workers: 1, Users: 1, Asks: 1}}
 	if err := good.valid(); err != nil {
 		t.Error(err)
 	}
 	for i, break_ := range []func(*bench){
-		func(b *bench) { b.seconds = 0 }, func(b *bench) { b.seconds = 61 }, func(b *bench) { b.redlock = 0 },
+		func(b *bench) { b.seconds = 0 }, func(b *bench) { b.seconds = 61 }, func(b *bench) { b.redlock = 0 }, func(b *bench) { b.rounds = 0 },
 		func(b *bench) { b.lease = time.Millisecond }, func(b *bench) { b.conns = 1 }, func(b *bench) { b.output = "xml" },
 		func(b *bench) { b.crowd.Workers = 0 },
 	} {

@@ -27,8 +27,13 @@ const (
 	MostSeats = 10
 )
 
-// tries of a transaction that the server ended to break a deadlock.
-const tries = 4
+const (
+	// tries of a transaction that the server ended to break a deadlock.
+	tries = 4
+	// finish is how long an order that has its seats may take to be stored,
+	// or to give them back, when its caller has gone.
+	finish = 5 * time.Second
+)
 
 var (
 	//go:embed lua/window.lua
@@ -250,6 +255,8 @@ func (s *Store) Order(ctx context.Context, r Request) (Order, error) {
 			return Order{}, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finish)
+	defer cancel()
 	unknown, err := s.store(ctx, o, r.Key)
 	if err == nil {
 		return o, nil
@@ -263,7 +270,7 @@ func (s *Store) Order(ctx context.Context, r Request) (Order, error) {
 
 // giveBack frees seats in Redis.
 func (s *Store) giveBack(ctx context.Context, show int64, no string, seats []string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, finish)
 	defer cancel()
 	args := append([]string{strconv.FormatInt(show, 10), no}, seats...)
 	if err := s.free.Exec(ctx, s.redis, []string{showKey(show), deadlinesKey}, args).Error(); err != nil {
