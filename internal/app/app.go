@@ -89,6 +89,7 @@ type App struct {
 	ledger    seatflow.Ledger    // as the services see it
 	tokens    *auth.Tokens
 	catalog   *catalog.Service
+	admits    booking.Admission // nil: no window
 	booking   *booking.Service
 	sandbox   *payment.Sandbox
 	payments  *payment.Service
@@ -162,10 +163,11 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 		LimitPerUser: cfg.Limits.SeatsPerUser, HoldFor: config.Seconds(cfg.Hold.Seconds),
 		HoldCap: config.Seconds(cfg.Hold.CapSeconds), ExtendBy: config.Seconds(cfg.Hold.ExtendSeconds),
 	})
+	a.admits = a.admission()
 	a.booking = booking.New(booking.Options{
 		Seats: a.seats, Ledger: a.ledger, Houses: a.catalog, Log: a.log, Metrics: a.metrics,
 		Grace: config.Seconds(cfg.GraceSeconds), LedgerDeadline: config.Ms(cfg.LedgerDeadlineMs),
-		Admission: a.admission(), ShowRate: cfg.Rates.OrdersPerShowPerSecond,
+		Admission: a.admits, ShowRate: cfg.Rates.OrdersPerShowPerSecond, Locker: a.stores.locks,
 	})
 	var providers []seatflow.PaymentProvider
 	if cfg.Sandbox.Enabled {
@@ -191,10 +193,11 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 	})
 
 	a.health.Register("ledger", a.ledger.Healthy)
-	a.health.RegisterSoft("bus", a.stores.bus.Healthy)
-	a.health.Register("seats", func(ctx context.Context) error { _, err := a.seats.Identity(ctx); return err })
-	a.metrics.Gauge("seatflow_view_owed", "Orders and shows that the view still has to be told about.",
-		func() float64 { return float64(a.booking.Owed()) })
+	a.health.Register("seats", a.seatsHealthy)
+	for name, probe := range a.soft() {
+		a.health.RegisterSoft(name, probe)
+	}
+	a.gauges()
 
 	streams, cancel := context.WithCancel(context.Background())
 	a.streams = cancel
