@@ -166,6 +166,8 @@ const why = `## Why the numbers differ
   is stored. The histograms of the load generator are a good part of what is measured there.
 - The SQL designs pay one forced write and four or more round trips for each order by itself. The server gathers the
   writes of commits that happen to meet, which is why many buyers together get more than one disk alone would give.
+- With servers, buyers and load on the same cores, most rows are bounded by processor time and not by the disk: cores by
+  CPU µs an order comes near to the orders a second. What is more than that was spent waiting.
 - A row lock makes the crowd around a hot seat queue inside the database, each with a connection and an open
   transaction, to be told no. A version column refuses most of them by a plain read and makes the rest undo their work.
 - A lock in Redis adds round trips and, for a hall or a show, makes buyers of different seats wait for each other while
