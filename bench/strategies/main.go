@@ -31,6 +31,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"seatflow/bench/outside"
 )
 
 // bench are the command's settings and what its designs share.
@@ -103,8 +105,8 @@ func (b *bench) main(ctx context.Context) error {
 			return err
 		}
 	}
-	tb := &outside{}
-	defer tb.end()
+	tb := &outside.TB{}
+	defer tb.End()
 	b.servers = &servers{tb: tb, startMariaDB: tunedMariaDB}
 	began := time.Now()
 	all := make([][]measured, len(chosen))

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"slices"
 	"sync"
 	"testing"
 
+	"seatflow/bench/outside"
 	"seatflow/internal/testkit"
 )
 
@@ -35,7 +32,7 @@ func tunedMariaDB(tb testing.TB) *testkit.MariaDB {
 // redis gives the address of a Redis of the design's own, which keeps nothing
 // on disk.
 func (s *servers) redis(context.Context) (addr string, err error) {
-	err = attempt(func() {
+	err = outside.Attempt(func() {
 		r := testkit.StartRedis(s.tb, testkit.RedisOptions{Args: []string{"--maxmemory-policy", "noeviction"}})
 		s.mu.Lock()
 		s.inUse = append(s.inUse, r)
@@ -62,7 +59,7 @@ func (s *servers) redlock(ctx context.Context, n int) ([]string, error) {
 func (s *servers) mysql(context.Context) (url string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = attempt(func() {
+	err = outside.Attempt(func() {
 		if s.mariadb == nil {
 			s.mariadb = s.startMariaDB(s.tb)
 		}
@@ -79,87 +76,4 @@ func (s *servers) release() {
 		r.Stop()
 	}
 	s.inUse = nil
-}
-
-// outside stands in for a test where there is none, so that a command may
-// start the servers of tests. What would end a test panics; see attempt.
-type outside struct {
-	testing.TB // nil: whatever is not below is not used
-	mu         sync.Mutex
-	failed     bool
-	cleanups   []func()
-}
-
-// failure is what outside panics with.
-type failure string
-
-// Helper implements [testing.TB].
-func (o *outside) Helper() {}
-
-// Name implements [testing.TB].
-func (o *outside) Name() string { return "strategies" }
-
-// Context implements [testing.TB].
-func (o *outside) Context() context.Context { return context.Background() }
-
-// Cleanup implements [testing.TB].
-func (o *outside) Cleanup(f func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.cleanups = append(o.cleanups, f)
-}
-
-// Failed implements [testing.TB].
-func (o *outside) Failed() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.failed
-}
-
-func (o *outside) fail(text string) {
-	o.mu.Lock()
-	o.failed = true
-	o.mu.Unlock()
-	panic(failure(text))
-}
-
-// Fatal implements [testing.TB].
-func (o *outside) Fatal(args ...any) { o.fail(fmt.Sprint(args...)) }
-
-// Fatalf implements [testing.TB].
-func (o *outside) Fatalf(format string, args ...any) { o.fail(fmt.Sprintf(format, args...)) }
-
-// Errorf implements [testing.TB].
-func (o *outside) Errorf(format string, args ...any) { o.fail(fmt.Sprintf(format, args...)) }
-
-// Skipf implements [testing.TB]: a missing program is a failure here.
-func (o *outside) Skipf(format string, args ...any) { o.fail(fmt.Sprintf(format, args...)) }
-
-// Logf implements [testing.TB].
-func (o *outside) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-
-// end runs what was registered for the end.
-func (o *outside) end() {
-	o.mu.Lock()
-	cleanups := o.cleanups
-	o.cleanups = nil
-	o.mu.Unlock()
-	for _, f := range slices.Backward(cleanups) {
-		f()
-	}
-}
-
-// attempt turns the panic of outside into an error.
-func attempt(do func()) (err error) {
-	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case failure:
-			err = errors.New(string(v))
-		default:
-			panic(v)
-		}
-	}()
-	do()
-	return nil
 }

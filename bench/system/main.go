@@ -41,7 +41,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds to take the median of")
 	flag.IntVar(&s.seconds, "seconds", 4, "length of one wrk run")
 	flag.BoolVar(&s.smoke, "smoke", false, "run everything for a moment, to see that it works; judge no number")
-	flag.StringVar(&s.only, "only", "", "one measurement: orders, hot, map, half, lone or mixed")
+	flag.StringVar(&s.only, "only", "", "one measurement: orders, hot, map, half, lone, mixed or distributed")
 	flag.StringVar(&s.profile, "profile", "", "write CPU profiles of the server to this folder")
 	flag.Parse()
 	if s.smoke {
@@ -69,7 +69,7 @@ func run(ctx context.Context, s settings) error {
 	}
 	defer os.RemoveAll(work)
 	b := &bench{settings: s, work: work}
-	for name, pkg := range map[string]string{"seatflow": "./cmd/seatflow", "null": "./bench/null"} {
+	for name, pkg := range map[string]string{"seatflow": "./cmd/seatflow", "null": "./bench/null", "plain": "./bench/plain"} {
 		c := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(work, name), pkg)
 		c.Stderr = os.Stderr
 		if err := c.Run(); err != nil {
@@ -77,9 +77,16 @@ func run(ctx context.Context, s settings) error {
 		}
 	}
 	began := time.Now()
-	for n := range s.rounds {
-		if err := b.round(ctx, n); err != nil {
-			return fmt.Errorf("round %d: %w", n+1, err)
+	if s.only != netName {
+		for n := range s.rounds {
+			if err := b.round(ctx, n); err != nil {
+				return fmt.Errorf("round %d: %w", n+1, err)
+			}
+		}
+	}
+	if b.wants(netName) {
+		if err := b.net(ctx); err != nil {
+			return err
 		}
 	}
 	text, err := b.text(time.Since(began))

@@ -65,10 +65,21 @@ func (b *bench) text(took time.Duration) (string, error) {
 	p("# Benchmarks\n\n")
 	p("Made by `make bench` (bench/system); every run rewrites this file.\n\n")
 	p("%s\n\n", machine())
-	p("%d rounds of %d seconds a run, %s in all. Each round begins with an empty data folder and ends with the verifier.\n", len(b.rounds), b.seconds, took.Round(time.Second))
+	p("%d rounds of %d seconds a run, %s in all. Each round begins with an empty data folder and ends with the verifier.\n", b.settings.rounds, b.seconds, took.Round(time.Second))
 	p("Server, null handler and load generator share the cores and take turns; a ratio is of two runs that followed\n")
 	p("each other, and each number is the median of the rounds.\n\n")
 
+	if len(b.rounds) > 0 {
+		b.embedded(p)
+	}
+	if len(b.nets) > 0 {
+		b.distributed(p)
+	}
+	return w.String(), nil
+}
+
+// embedded tells of the rounds of one process with nothing beside it.
+func (b *bench) embedded(p func(string, ...any)) {
 	p("## Targets\n\n| measurement | median | rounds | target | |\n| --- | ---: | --- | ---: | --- |\n")
 	for _, r := range b.rows() {
 		if !b.wants(r.name) {
@@ -156,7 +167,6 @@ func (b *bench) text(took time.Duration) (string, error) {
 	p("- The mixed run is closed loop, as fast as the clients go, on three shows of %d seats: browsing asks for the list\n", arenaSeats)
 	p("  of shows, a show and its whole map in turn; ordering takes seats of the same shows meanwhile.\n")
 	p("- wrk's script costs its share of the cores too; it is the same for both sides of a ratio.\n")
-	return w.String(), nil
 }
 
 // machine describes what the numbers were measured on, without naming it.

@@ -44,6 +44,7 @@ type bench struct {
 	settings
 	work   string
 	rounds []*measured
+	nets   []*netMeasured
 }
 
 func (b *bench) wants(name string) bool { return b.only == "" || b.only == name }

@@ -86,7 +86,7 @@ func (p *process) cpu() time.Duration {
 }
 
 // startServer serves an empty data folder.
-func (b *bench) startServer(ctx context.Context, data string) (*process, error) {
+func (b *bench) startServer(ctx context.Context, data string, more ...string) (*process, error) {
 	p, err := spawn(ctx, func(p *process, line string) bool {
 		word, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch word {
@@ -97,8 +97,8 @@ func (b *bench) startServer(ctx context.Context, data string) (*process, error) 
 			return true
 		}
 		return false
-	}, filepath.Join(b.work, "seatflow"), "serve", "--listen", "127.0.0.1:0", "--pprof", "127.0.0.1:0", "--data", data, "--log-level", "warn",
-		"--rates-orders-per-user-per-minute", "1000000", "--rates-orders-per-show-per-second", "1000000")
+	}, filepath.Join(b.work, "seatflow"), append([]string{"serve", "--listen", "127.0.0.1:0", "--pprof", "127.0.0.1:0", "--data", data, "--log-level", "warn",
+		"--rates-orders-per-user-per-minute", "1000000", "--rates-orders-per-show-per-second", "1000000"}, more...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -422,7 +422,11 @@ func (s *Service) giveBack(ctx context.Context, ref seatflow.ShowRef, owner seat
 	// The caller waits for this: a store that does not answer is told later.
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(s.deadline, giveBackFor))
 	defer cancel()
-	_, err := s.seats.Release(dctx, ref, owner, nil)
+	reply, err := s.seats.Release(dctx, ref, owner, nil)
+	if after == "unknown" && len(reply.Released) == 0 {
+		s.laterSettleUntil(ref.ID, owner, time.Now().Add(lateFor))
+		return
+	}
 	if err != nil && !errors.Is(err, seatflow.ErrNotReady) { // not ready: there is no hold to give back
 		s.log.WarnContext(ctx, "could not give seats back; queued", "show", ref.ID, "order", owner.Order, "err", err)
 		s.laterSettle(ref.ID, owner)

@@ -327,3 +327,33 @@ func TestQueuedAgainWhileSettling(t *testing.T) {
 	}
 	r.agree()
 }
+
+// TestAHoldArrivesAfterItsRelease: nobody heard of the hold, its release found
+// nothing, and then it is executed after all. The seat does not stay held for
+// an order that will never be.
+func TestAHoldArrivesAfterItsRelease(t *testing.T) {
+	r := newRig(t, 10)
+	r.mustCreate("bob", "k", 2) // builds the view
+	var arrive func() error
+	r.seats.On("Hold", func(_ context.Context, do func() error) error {
+		arrive = do
+		return seatflow.ErrUnknownOutcome
+	}, testkit.Times(1))
+	if _, err := r.create("ann", "k", 1); seatflow.CodeOf(err) != seatflow.CodeNotReady {
+		t.Fatalf("a hold of which nobody heard: %v", err)
+	}
+	r.svc.SettleOwed(t.Context())
+	_ = arrive()
+	if s := r.state(1); s != seatflow.Held {
+		t.Fatalf("the late hold made the seat %v", s)
+	}
+	if left := r.svc.SettleOwed(t.Context()); left != 1 {
+		t.Errorf("%d owed: what may still arrive must be looked at again", left)
+	}
+	if s := r.state(1); s != seatflow.Available {
+		t.Errorf("the seat is %v", s)
+	}
+	if c, err := r.create("ann", "k", 1); err != nil || c.Replayed {
+		t.Errorf("the same key again: %+v, %v", c, err)
+	}
+}

@@ -31,6 +31,9 @@ type laterQueue struct {
 type debt struct {
 	show seatflow.ShowID
 	turn uint64
+	// until, if set, is when the view may be believed for good: before that
+	// something that was sent may still arrive.
+	until time.Time
 }
 
 func (q *laterQueue) init() {
@@ -39,13 +42,22 @@ func (q *laterQueue) init() {
 	q.woken = make(chan struct{}, 1)
 }
 
+// lateFor is how long a hold of which nobody heard may still be on its way to
+// the store: a release that found nothing has not outrun it for certain.
+const lateFor = 3 * time.Second
+
 // laterSettle queues an owner until the view agrees with its order.
 func (s *Service) laterSettle(show seatflow.ShowID, owner seatflow.Owner) {
+	s.laterSettleUntil(show, owner, time.Time{})
+}
+
+// laterSettleUntil does so again and again until a time has passed.
+func (s *Service) laterSettleUntil(show seatflow.ShowID, owner seatflow.Owner, until time.Time) {
 	s.later.mu.Lock()
 	full := len(s.later.owed) >= laterMost
 	if !full {
 		s.later.turns++
-		s.later.owed[owner] = debt{show, s.later.turns}
+		s.later.owed[owner] = debt{show, s.later.turns, until}
 	}
 	s.later.mu.Unlock()
 	if full {
@@ -115,9 +127,13 @@ func (s *Service) SettleOwed(ctx context.Context) int {
 		if ctx.Err() != nil {
 			break
 		}
+		began := time.Now()
 		if err := s.settleOwed(ctx, d.show, owner); err != nil {
 			s.log.DebugContext(ctx, "the view still cannot be told", "order", owner.Order, "err", err)
 			continue
+		}
+		if began.Before(d.until) {
+			continue // once more, when what was sent must have arrived
 		}
 		s.later.mu.Lock()
 		if s.later.owed[owner] == d {
