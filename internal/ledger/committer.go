@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ type op struct {
 
 	bytes    int
 	deadline time.Time // of its caller; zero: none
+	probe    bool      // it is to find out whether the ledger works again
 	state    atomic.Int32
 	done     chan error
 }
@@ -109,8 +111,10 @@ func (c *committer) submit(ctx context.Context, o *op) (err error, reusable bool
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", seatflow.ErrNotCommitted, err), true
 	}
-	if err := c.mayTry(); err != nil {
-		return err, true
+	if !o.probe {
+		if err := c.mayTry(); err != nil {
+			return err, true
+		}
 	}
 	o.deadline, _ = ctx.Deadline()
 	c.mu.Lock()
@@ -333,7 +337,14 @@ func (c *committer) note(err error) {
 		return
 	}
 	d := &downState{err: err}
-	d.retry.Store(time.Now().Add(probeEvery).UnixNano())
+	switch {
+	case c.l.dialect.shared() && errors.Is(err, context.DeadlineExceeded):
+		d.retry.Store(math.MaxInt64) // who tried would wait; see Ledger.watch
+	case c.l.dialect.shared() && was == nil:
+		// It may have been one connection: the next caller may see at once.
+	default:
+		d.retry.Store(time.Now().Add(probeEvery).UnixNano())
+	}
 	c.down.Store(d)
 	if was == nil {
 		c.l.opts.Log.Error("ledger does not commit", "error", err)

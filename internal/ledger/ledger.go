@@ -215,10 +215,13 @@ func (l *Ledger) Healthy(ctx context.Context) error {
 	if l.down.Load() == nil {
 		return nil
 	}
-	_, err := change(ctx, l, 0, func(t *tx) (struct{}, error) {
-		_, err := t.exec("UPDATE meta SET value = value + 1 WHERE name = 'probe'")
-		return struct{}{}, err
-	})
+	_, err := change(ctx, l, 0, func(t *tx) (struct{}, error) { return struct{}{}, probe(t) })
+	return err
+}
+
+// probe is a change that changes nothing.
+func probe(t *tx) error {
+	_, err := t.exec("UPDATE meta SET value = value + 1 WHERE name = 'probe'")
 	return err
 }
 

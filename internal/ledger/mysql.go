@@ -151,14 +151,13 @@ func (l *Ledger) watch(ctx context.Context) {
 func (l *Ledger) look(ctx context.Context) {
 	asked, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
-	if l.down.Load() != nil {
-		_ = l.Healthy(asked) // tries a transaction, which says that it works if it does
-		return
-	}
-	worked := l.worked.Load()
+	down, worked := l.down.Load() != nil, l.worked.Load()
 	err := l.writeDB.PingContext(asked)
-	// A server that commits meanwhile is slow, not gone.
-	if err != nil && ctx.Err() == nil && l.worked.Load() == worked {
+	switch {
+	case err == nil && down:
+		_, _ = l.changes.submit(asked, &op{done: make(chan error, 1), do: probe, probe: true}) // says so by itself if it works
+	case err != nil && !down && ctx.Err() == nil && l.worked.Load() == worked:
+		// A server that commits meanwhile is slow, not gone.
 		l.commits.note(fmt.Errorf("%w: %w", errNoTransaction, err))
 	}
 }

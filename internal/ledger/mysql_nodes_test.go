@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -340,16 +339,22 @@ func rawTx(t *testing.T, l *Ledger, statements ...string) *sql.Tx {
 	return tx
 }
 
-// lockWaits is how many transactions of the server wait for a lock.
-func lockWaits(t *testing.T, l *Ledger) int {
+// waitForLock waits until a transaction of the ledger's waits for a lock. The
+// server makes its list anew only for those who have not asked for a tenth of
+// a second.
+func waitForLock(t *testing.T, l *Ledger) {
 	t.Helper()
-	n := 0
-	for _, s := range rawTexts(t, l, "SELECT trx_query FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") {
-		if strings.Contains(s, "order_seat") || strings.Contains(s, "show") {
-			n++
+	tick := time.NewTicker(150 * time.Millisecond)
+	defer tick.Stop()
+	hang := time.After(time.Minute)
+	for len(rawTexts(t, l, "SELECT 1 FROM information_schema.innodb_trx x JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id "+
+		"WHERE x.trx_state = 'LOCK WAIT' AND p.db = DATABASE()")) == 0 {
+		select {
+		case <-tick.C:
+		case <-hang:
+			t.Fatal("nobody waits for a lock")
 		}
 	}
-	return n
 }
 
 // TestDeadlock: a batch that is the victim of a deadlock is written again as a
@@ -372,7 +377,7 @@ func TestDeadlock(t *testing.T) {
 	}
 	waitQueued(l, 2)
 	g()
-	waitFor(t, "the batch to wait for seat 2", func() bool { return lockWaits(t, l) > 0 })
+	waitForLock(t, l)
 	if _, err := tx.Exec(fmt.Sprintf("INSERT INTO order_seat VALUES (%d, 1, 'X')", show.ID)); err != nil {
 		t.Fatalf("the other was the victim: %v", err)
 	}
