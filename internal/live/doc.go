@@ -16,9 +16,10 @@
 // most recent changes in a ring for those who resume. One follower goroutine
 // per partition with a feed reads a [Source] and is the only writer of its
 // feeds: the store's own changes ([StoreFeed]), or what relays publish on the
-// bus ([BusFeed]), which serves any number of nodes at the price of one reader. A feed outlives its last subscriber for a while, so that a
-// phone that lost its connection finds the ring still there; then it is
-// dropped, and with the last feed of a partition its follower ends.
+// bus ([BusFeed]), which serves any number of nodes at the price of one reader.
+// A feed outlives its last subscriber for a while, so that a phone that lost
+// its connection finds the ring still there; then it is dropped, and with the
+// last feed of a partition its follower ends.
 //
 // Each [Subscription] has the revision that its subscriber will have once its
 // queue is read. Every frame leads from exactly that revision to a later one,
@@ -29,13 +30,13 @@
 //
 // # Failure
 //
-// By (store, generation, revision) a change is next and is applied, or was seen and
-// is dropped, or leaves a gap or has a higher generation; then, and when the
-// store has dropped changes unread or has become another incarnation, or the
-// bus may have lost messages, the feed is stale: nothing more is sent from it until a fresh snapshot has been
-// read, which all its subscribers get. A view that is missing is rebuilt on
-// the way ([Options.Ensure]). A store that fails is asked again with growing
-// pauses; subscribers stay and wait.
+// By (store, generation, revision) a change is next and is applied, or was
+// seen and is dropped, or leaves a gap or has a higher generation; then, and
+// when the store has dropped changes unread or has become another incarnation,
+// or the bus may have lost messages, the feed is stale: nothing more is sent
+// from it until a fresh snapshot has been read, which all its subscribers get.
+// A view that is missing is rebuilt on the way ([Options.Ensure]). A store
+// that fails is asked again with growing pauses; subscribers stay and wait.
 //
 // Of a lower generation nothing is believed, neither a message of a relay that
 // was deposed nor the house of a store that was: no client gets a fork. Every

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,11 @@ import (
 // LagMost is how many changes of a partition, and how many rows of the outbox,
 // [Relay.Lag] counts at most.
 const LagMost = 1000
+
+// lagForgets: where nothing is stored of a partition any more, the changes that
+// the store still keeps and that are older than this were published once, and
+// have gone from the bus by their age.
+const lagForgets = time.Hour
 
 // Lag is what has happened and is not on the bus yet.
 type Lag struct {
@@ -78,10 +84,12 @@ func (r *Relay) Lag(ctx context.Context) (Lag, error) {
 // behind reads the changes of a partition that are not published.
 func (r *Relay) behind(ctx context.Context, p seatflow.Partition) ([]seatflow.Change, error) {
 	after, known := r.places[p].position()
+	var since time.Time
 	if !known {
 		last, err := r.o.Bus.Last(ctx, seatflow.PartitionSubjects(p))
 		switch {
 		case errors.Is(err, seatflow.ErrNotFound):
+			since = time.Now().Add(-lagForgets)
 		case err != nil:
 			return nil, fmt.Errorf("relay: newest message of partition %d: %w", p, err)
 		default:
@@ -94,7 +102,7 @@ func (r *Relay) behind(ctx context.Context, p seatflow.Partition) ([]seatflow.Ch
 	if err != nil {
 		return nil, fmt.Errorf("relay: changes of partition %d: %w", p, err)
 	}
-	return b.Changes, nil
+	return slices.DeleteFunc(b.Changes, func(c seatflow.Change) bool { return c.At.Before(since) }), nil
 }
 
 func (p *place) own(owned bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"seatflow"
@@ -190,7 +191,11 @@ func (w *worker) restart(ctx context.Context, why string) error {
 		return err
 	}
 	w.stand(now.Identity, now.Next)
-	w.o.Log.InfoContext(ctx, "the relay of a partition began anew", "partition", w.partition, "why", why, "shows", len(standing))
+	level := slog.LevelInfo
+	if len(standing) == 0 {
+		level = slog.LevelDebug // at every start, of every partition without shows
+	}
+	w.o.Log.Log(ctx, level, "the relay of a partition began anew", "partition", w.partition, "why", why, "shows", len(standing))
 	return nil
 }
 
