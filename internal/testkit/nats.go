@@ -163,8 +163,9 @@ func inParallel(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// with runs f on a connection to one node that does not go elsewhere.
-func (n *NATS) with(i int, f func(ctx context.Context, js jetstream.JetStream) error) error {
+// with runs f, for as long as wait, on a connection to one node that does not
+// go elsewhere.
+func (n *NATS) with(i int, wait time.Duration, f func(ctx context.Context, js jetstream.JetStream) error) error {
 	nc, err := nats.Connect("nats://"+n.Addr(i), nats.NoReconnect(), nats.IgnoreDiscoveredServers(), nats.Timeout(2*time.Second))
 	if err != nil {
 		return err
@@ -174,14 +175,15 @@ func (n *NATS) with(i int, f func(ctx context.Context, js jetstream.JetStream) e
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	return f(ctx, js)
 }
 
 // ready asks a node for JetStream, which a cluster has once it has a leader.
+// Before, nobody answers, so the question is short and put again.
 func (n *NATS) ready(i int) error {
-	return n.with(i, func(ctx context.Context, js jetstream.JetStream) error {
+	return n.with(i, 500*time.Millisecond, func(ctx context.Context, js jetstream.JetStream) error {
 		_, err := js.AccountInfo(ctx)
 		return err
 	})
@@ -191,7 +193,7 @@ func (n *NATS) ready(i int) error {
 // once the leader knows all of them.
 func (n *NATS) probe(replicas int) error {
 	const name = "SEATFLOW_TESTKIT_PROBE"
-	return n.with(0, func(ctx context.Context, js jetstream.JetStream) error {
+	return n.with(0, 5*time.Second, func(ctx context.Context, js jetstream.JetStream) error {
 		if _, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 			Name: name, Subjects: []string{"seatflow-testkit-probe"}, Replicas: replicas, Storage: jetstream.MemoryStorage,
 		}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -11,12 +12,15 @@ import (
 const (
 	natsStream  = "K"
 	natsSubject = "k"
+	// askWait is short: a request that meets no leader is lost, and has to be
+	// put again.
+	askWait = 2 * time.Second
 )
 
 // publish makes the stream when there is none and stores one message in it.
 func publish(t *testing.T, n *NATS, node int, replicas int) {
 	t.Helper()
-	must(t, n.with(node, func(ctx context.Context, js jetstream.JetStream) error {
+	must(t, n.with(node, patience, func(ctx context.Context, js jetstream.JetStream) error {
 		if _, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 			Name: natsStream, Subjects: []string{natsSubject}, Replicas: replicas,
 		}); err != nil {
@@ -31,7 +35,7 @@ func publish(t *testing.T, n *NATS, node int, replicas int) {
 func stored(t *testing.T, n *NATS, node, want int) {
 	t.Helper()
 	must(t, await("the stream", func() error {
-		return n.with(node, func(ctx context.Context, js jetstream.JetStream) error {
+		return n.with(node, askWait, func(ctx context.Context, js jetstream.JetStream) error {
 			got := -1
 			s, err := js.Stream(ctx, natsStream)
 			switch {

@@ -182,16 +182,9 @@ func (p *gatePipe) Pipe(stub *toxics.ToxicStub) {
 				stub.Close()
 				return
 			}
-			for wait := true; wait; {
-				var late <-chan time.Time
-				if d := now.latency - time.Since(c.Timestamp); p.Replies && now.latency > 0 && d > 0 {
-					late = time.After(d)
-				} else {
-					break
-				}
+			for p.Replies && time.Since(c.Timestamp) < now.latency {
 				select {
-				case <-late:
-					wait = false
+				case <-time.After(now.latency - time.Since(c.Timestamp)):
 				case <-changed:
 					if !next() {
 						end(stub)
