@@ -11,7 +11,12 @@ declare -A package=(
   [node]=nodejs       # browser tests
   [npm]=npm
   [gcc]=build-essential # the race detector links with C
+  [redis-server]=redis-server # throw-away servers of the tests, as those below
+  [redis-sentinel]=redis-sentinel
+  [redis-cli]=redis-tools
+  [mariadbd]=mariadb-server
 )
+PATH=$PATH:/usr/sbin:/sbin # where servers are, also for those who are not root
 
 missing=()
 for tool in "${!package[@]}"; do
@@ -30,7 +35,26 @@ if ((${#missing[@]})); then
   fi
   echo "setup: installing ${missing[*]}"
   "${as_root[@]}" apt-get update -qq
+  # Tests start their own servers on free ports. Debian's scripts ask this file
+  # whether to start one of the system; one that runs already stays as it is.
+  guard=/usr/sbin/policy-rc.d
+  if [[ ! -e $guard ]]; then
+    trap '"${as_root[@]}" rm -f "$guard"' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$guard" >/dev/null
+    "${as_root[@]}" chmod 755 "$guard"
+  fi
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  # Nor are the new ones to start with the machine.
+  if command -v systemctl >/dev/null; then
+    for package in "${missing[@]}"; do
+      case $package in
+        redis-server | redis-sentinel) unit=$package ;;
+        mariadb-server) unit=mariadb ;;
+        *) continue ;;
+      esac
+      "${as_root[@]}" systemctl --quiet disable "$unit" || echo "setup: could not disable $unit" >&2
+    done
+  fi
 fi
 
 # npm leaves this file behind; it is older than the lock file after a change.

@@ -29,9 +29,9 @@ const (
 // its peers: a guard against hanging, far above what it takes.
 const patience = 60 * time.Second
 
-// require is the one place where a test is skipped: when a program that it
+// requireBackend is the one place where a test is skipped: when a program that it
 // needs is not installed. With [RequireBackends] set it fails instead.
-func require(t testing.TB, programs ...string) {
+func requireBackend(t testing.TB, programs ...string) {
 	t.Helper()
 	var missing []string
 	for _, p := range programs {

@@ -40,7 +40,7 @@ func TestMissingBackend(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			require(f, programs...)
+			requireBackend(f, programs...)
 		}()
 		<-done
 		return f
@@ -73,7 +73,7 @@ func gone(t *testing.T, pid int) {
 // TestServersDieWithTheTests kills a test process that has servers.
 func TestServersDieWithTheTests(t *testing.T) {
 	t.Parallel()
-	require(t, "mariadbd", "mariadb-install-db", "redis-server")
+	requireBackend(t, "mariadbd", "mariadb-install-db", "redis-server")
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), abandonServers+"="+dir, KeepBackends+"=")
@@ -102,7 +102,7 @@ func TestServersDieWithTheTests(t *testing.T) {
 
 func TestKeptServerOutlivesTheTests(t *testing.T) {
 	t.Parallel()
-	require(t, "redis-server")
+	requireBackend(t, "redis-server")
 	cmd := exec.Command(os.Args[0], "-test.run=^TestRedisPause$", "-test.v")
 	cmd.Env = append(os.Environ(), KeepBackends+"=1")
 	out, err := cmd.CombinedOutput()

@@ -50,7 +50,7 @@ type MariaDB struct {
 // test.
 func StartMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	t.Helper()
-	require(t, "mariadbd", "mariadb-install-db")
+	requireBackend(t, "mariadbd", "mariadb-install-db")
 	m, err := launch(func() (*MariaDB, error) { return newMariaDB(o) })
 	must(t, err)
 	m.proc.endWith(t)
@@ -65,7 +65,7 @@ var oneMariaDB shared[*MariaDB]
 // or set something do not run in parallel.
 func SharedMariaDB(t testing.TB) *MariaDB {
 	t.Helper()
-	require(t, "mariadbd", "mariadb-install-db")
+	requireBackend(t, "mariadbd", "mariadb-install-db")
 	m, err := oneMariaDB.get(func() (*MariaDB, error) {
 		return launch(func() (*MariaDB, error) { return newMariaDB(MariaDBOptions{}) })
 	})

@@ -38,7 +38,7 @@ type NATS struct {
 // killed; what a distribution packages is too old.
 func StartNATS(t testing.TB, o NATSOptions) *NATS {
 	t.Helper()
-	require(t, "go")
+	requireBackend(t, "go")
 	n, err := launch(func() (*NATS, error) { return newNATS(max(o.Nodes, 1)) })
 	must(t, err)
 	for _, p := range n.nodes {

@@ -37,7 +37,7 @@ type Redis struct {
 // StartRedis starts a server that ends with the test.
 func StartRedis(t testing.TB, o RedisOptions) *Redis {
 	t.Helper()
-	require(t, "redis-server", "redis-cli")
+	requireBackend(t, "redis-server", "redis-cli")
 	r, err := launch(func() (*Redis, error) { return newRedis("redis", o) })
 	must(t, err)
 	r.proc.endWith(t)
@@ -51,7 +51,7 @@ var oneRedis shared[*Redis]
 // Tests that use it do not run in parallel.
 func SharedRedis(t testing.TB) *Redis {
 	t.Helper()
-	require(t, "redis-server", "redis-cli")
+	requireBackend(t, "redis-server", "redis-cli")
 	r, err := oneRedis.get(func() (*Redis, error) {
 		return launch(func() (*Redis, error) { return newRedis("redis", RedisOptions{}) })
 	})

@@ -24,7 +24,7 @@ type RedisCluster struct {
 // on serving theirs.
 func StartRedisCluster(t testing.TB, masters int) *RedisCluster {
 	t.Helper()
-	require(t, "redis-server", "redis-cli")
+	requireBackend(t, "redis-server", "redis-cli")
 	c, err := launch(func() (*RedisCluster, error) { return newRedisCluster(masters) })
 	must(t, err)
 	for _, n := range c.Nodes {
@@ -41,7 +41,7 @@ var oneRedisCluster shared[*RedisCluster]
 // use it do not run in parallel.
 func SharedRedisCluster(t testing.TB) *RedisCluster {
 	t.Helper()
-	require(t, "redis-server", "redis-cli")
+	requireBackend(t, "redis-server", "redis-cli")
 	c, err := oneRedisCluster.get(func() (*RedisCluster, error) {
 		return launch(func() (*RedisCluster, error) { return newRedisCluster(3) })
 	})

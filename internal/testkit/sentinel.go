@@ -27,7 +27,7 @@ type Sentinel struct {
 // StartSentinel starts the six processes; they end with the test.
 func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
-	require(t, "redis-server", "redis-cli")
+	requireBackend(t, "redis-server", "redis-cli")
 	s, err := launch(newSentinel)
 	must(t, err)
 	for _, p := range s.all() {
@@ -88,7 +88,7 @@ func newSentinel() (s *Sentinel, err error) {
 		config := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("bind 127.0.0.1\nport %[1]d\ndir %[2]q\n"+
 			"sentinel monitor %[3]s 127.0.0.1 %[4]d %[5]d\n"+
-			"sentinel down-after-milliseconds %[3]s 2000\nsentinel failover-timeout %[3]s 5000\n",
+			"sentinel down-after-milliseconds %[3]s 2000\nsentinel failover-timeout %[3]s 3000\n",
 			port, dir, sentinelMaster, s.Data[0].port, quorum)
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			return s, err
