@@ -16,21 +16,16 @@ import (
 	"time"
 )
 
-const (
-	// RequireBackends names the environment variable that turns a missing
-	// program from a skipped test into a failed one.
-	RequireBackends = "SEATFLOW_REQUIRE_BACKENDS"
-	// KeepBackends names the environment variable that leaves every server
-	// and its folder behind, to be looked at after the tests.
-	KeepBackends = "SEATFLOW_KEEP_BACKENDS"
-)
+// keepBackends names the environment variable that leaves every server and its
+// folder behind, to be looked at after the tests.
+const keepBackends = "SEATFLOW_KEEP_BACKENDS"
 
 // patience is how long a server may take to start, to stop or to agree with
 // its peers: a guard against hanging, far above what it takes.
 const patience = 60 * time.Second
 
-// requireBackend is the one place where a test is skipped: when a program that it
-// needs is not installed. With [RequireBackends] set it fails instead.
+// requireBackend is the one place where a test is skipped: when a program that
+// it needs is not installed. Where nothing may be skipped it fails instead.
 func requireBackend(t testing.TB, programs ...string) {
 	t.Helper()
 	var missing []string
@@ -43,13 +38,14 @@ func requireBackend(t testing.TB, programs ...string) {
 	if runtime.GOOS != "linux" {
 		missing = append(missing, "Linux")
 	}
-	switch {
-	case len(missing) == 0:
-	case os.Getenv(RequireBackends) == "1":
-		t.Fatalf("%s is missing and %s=1; scripts/setup.sh installs it", strings.Join(missing, ", "), RequireBackends)
-	default:
-		t.Skipf("%s is missing; scripts/setup.sh installs it", strings.Join(missing, ", "))
+	if len(missing) == 0 {
+		return
 	}
+	const setup = "missing: %s; make setup installs programs"
+	if os.Getenv("SEATFLOW_REQUIRE_BACKENDS") == "1" {
+		t.Fatalf(setup, strings.Join(missing, ", "))
+	}
+	t.Skipf(setup, strings.Join(missing, ", "))
 }
 
 // program finds an executable, also where an ordinary user's PATH does not

@@ -46,14 +46,14 @@ func TestMissingBackend(t *testing.T) {
 		return f
 	}
 	const none = "seatflow-no-such-program"
-	t.Setenv(RequireBackends, "1")
+	t.Setenv("SEATFLOW_REQUIRE_BACKENDS", "1")
 	if f := run("sh", none); f.skipped != "" || !strings.Contains(f.failed, none) || strings.Contains(f.failed, "sh,") {
 		t.Errorf("required and missing: skipped %q, failed %q; want a failure that names it", f.skipped, f.failed)
 	}
 	if f := run("sh"); f.skipped != "" || f.failed != "" {
 		t.Errorf("required and there: skipped %q, failed %q", f.skipped, f.failed)
 	}
-	t.Setenv(RequireBackends, "")
+	t.Setenv("SEATFLOW_REQUIRE_BACKENDS", "")
 	if f := run(none); f.failed != "" || !strings.Contains(f.skipped, none) {
 		t.Errorf("missing: skipped %q, failed %q; want a skip that names it", f.skipped, f.failed)
 	}
@@ -76,7 +76,7 @@ func TestServersDieWithTheTests(t *testing.T) {
 	requireBackend(t, "mariadbd", "mariadb-install-db", "redis-server")
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), abandonServers+"="+dir, KeepBackends+"=")
+	cmd.Env = append(os.Environ(), abandonServers+"="+dir, keepBackends+"=")
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
@@ -104,7 +104,7 @@ func TestKeptServerOutlivesTheTests(t *testing.T) {
 	t.Parallel()
 	requireBackend(t, "redis-server")
 	cmd := exec.Command(os.Args[0], "-test.run=^TestRedisPause$", "-test.v")
-	cmd.Env = append(os.Environ(), KeepBackends+"=1")
+	cmd.Env = append(os.Environ(), keepBackends+"=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

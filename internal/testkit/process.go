@@ -243,7 +243,7 @@ func (p *process) endWith(t testing.TB) {
 	})
 }
 
-func keep() bool { return os.Getenv(KeepBackends) == "1" }
+func keep() bool { return os.Getenv(keepBackends) == "1" }
 
 // watchdog ends servers that a test process left behind, however that ended:
 // it reads folders from its standard input until the test process is gone,
