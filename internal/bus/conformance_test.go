@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"testing"
 
-
 	"seatflow"
 	"seatflow/internal/conformance"
 )
@@ -57,4 +56,3 @@ func TestEmbedded(t *testing.T) {
 		return conformance.Buses{Nodes: []seatflow.Bus{b}, Drop: drop(ct, b), MaxPayload: MaxPayload}
 	})
 }
-

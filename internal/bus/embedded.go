@@ -2,9 +2,9 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -18,7 +18,8 @@ const (
 	storeSlack = 64 << 20
 	// startWithin is how long an embedded server may take to come up: it
 	// reads the whole store after a crash.
-	startWithin = 30 * time.Second
+	startWithin = time.Minute
+	startStep   = 100 * time.Millisecond
 )
 
 // embed starts a server that only this process can reach.
@@ -41,15 +42,20 @@ func embed(o Options) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bus: embedded server: %w", err)
 	}
-	s.SetLogger(bridge{o.Log.With("part", "nats")}, false, false)
+	log := &bridge{log: o.Log.With("part", "nats")}
+	s.SetLogger(log, false, false)
 	s.Start()
-	if !s.ReadyForConnections(startWithin) {
+	// A server that cannot start says so to its log, and nowhere else.
+	for end := time.Now().Add(startWithin); !s.ReadyForConnections(startStep); {
+		fatal := log.fatal.Load()
+		if fatal == nil && time.Now().Before(end) {
+			continue
+		}
 		stop(s)
+		if fatal != nil {
+			return nil, fmt.Errorf("bus: embedded server: %s", *fatal)
+		}
 		return nil, fmt.Errorf("bus: the embedded server is not up after %v", startWithin)
-	}
-	if !s.JetStreamEnabled() {
-		stop(s)
-		return nil, errors.New("bus: the embedded server cannot use its store")
 	}
 	return s, nil
 }
@@ -61,17 +67,25 @@ func stop(s *server.Server) {
 
 // bridge hands on what the embedded server says. It is an inner part: what it
 // notes is for those who look for a fault.
-type bridge struct{ log *slog.Logger }
+type bridge struct {
+	log   *slog.Logger
+	fatal atomic.Pointer[string]
+}
 
-func (b bridge) say(level slog.Level, format string, v []any) {
+func (b *bridge) say(level slog.Level, format string, v []any) {
 	if ctx := context.Background(); b.log.Enabled(ctx, level) {
 		b.log.Log(ctx, level, fmt.Sprintf(format, v...))
 	}
 }
 
-func (b bridge) Noticef(format string, v ...any) { b.say(slog.LevelDebug, format, v) }
-func (b bridge) Debugf(format string, v ...any)  { b.say(slog.LevelDebug, format, v) }
-func (b bridge) Tracef(format string, v ...any)  { b.say(slog.LevelDebug, format, v) }
-func (b bridge) Warnf(format string, v ...any)   { b.say(slog.LevelDebug, format, v) }
-func (b bridge) Errorf(format string, v ...any)  { b.say(slog.LevelWarn, format, v) }
-func (b bridge) Fatalf(format string, v ...any)  { b.say(slog.LevelError, format, v) }
+func (b *bridge) Noticef(format string, v ...any) { b.say(slog.LevelDebug, format, v) }
+func (b *bridge) Debugf(format string, v ...any)  { b.say(slog.LevelDebug, format, v) }
+func (b *bridge) Tracef(format string, v ...any)  { b.say(slog.LevelDebug, format, v) }
+func (b *bridge) Warnf(format string, v ...any)   { b.say(slog.LevelDebug, format, v) }
+func (b *bridge) Errorf(format string, v ...any)  { b.say(slog.LevelWarn, format, v) }
+
+func (b *bridge) Fatalf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	b.fatal.CompareAndSwap(nil, &text)
+	b.say(slog.LevelError, format, v)
+}
