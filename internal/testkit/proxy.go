@@ -29,8 +29,8 @@ func StartProxy(t testing.TB, upstream string) *Proxy {
 	must(t, err)
 	t.Cleanup(func() {
 		p.Clear()
-		p.gate.forget()
 		p.proxy.Stop()
+		p.gate.forget()
 	})
 	return p
 }
@@ -115,15 +115,19 @@ type gate struct {
 	mu      sync.Mutex
 	now     fault
 	changed chan struct{} // closed by the next change
+	gone    chan struct{} // closed with the proxy
 }
 
 func newGate() *gate {
-	g := &gate{id: gateIDs.Add(1), changed: make(chan struct{})}
+	g := &gate{id: gateIDs.Add(1), changed: make(chan struct{}), gone: make(chan struct{})}
 	gates.Store(g.id, g)
 	return g
 }
 
-func (g *gate) forget() { gates.Delete(g.id) }
+func (g *gate) forget() {
+	gates.Delete(g.id)
+	close(g.gone)
+}
 
 func (g *gate) set(f fault) {
 	g.mu.Lock()
@@ -198,15 +202,26 @@ func (p *gatePipe) Pipe(stub *toxics.ToxicStub) {
 			}
 			last := false
 			if p.Replies && now.cutAfter {
-				if left := now.bytes - passed; len(c.Data) >= left {
+				if left := max(now.bytes-passed, 0); len(c.Data) >= left {
 					c = &stream.StreamChunk{Data: c.Data[:left], Timestamp: c.Timestamp}
 					last = true
 				}
 			}
-			passed += len(c.Data)
-			if len(c.Data) > 0 {
-				stub.Output <- c
+			for sent := len(c.Data) == 0; !sent; {
+				select {
+				case stub.Output <- c:
+					sent = true
+				case <-changed:
+					if !next() {
+						end(stub)
+						return
+					}
+				case <-g.gone: // of a client that went, nobody takes it
+					end(stub)
+					return
+				}
 			}
+			passed += len(c.Data)
 			if last {
 				end(stub)
 				return

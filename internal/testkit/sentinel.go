@@ -69,7 +69,7 @@ func newSentinel() (s *Sentinel, err error) {
 	s.master = s.Data[0]
 	// A sentinel that starts now hears of both replicas at once, and only ten
 	// seconds later of one that comes after.
-	if err := await("the replicas", func() error { return s.replicated(s.Data[0]) }); err != nil {
+	if err := await("the replicas", func() error { return s.replicated(s.Data[0], nil) }); err != nil {
 		return s, err
 	}
 	path, err := program("redis-server")
@@ -111,11 +111,11 @@ func (s *Sentinel) pinger(i int) func() error {
 	}
 }
 
-// replicated reports whether a server is the master and those of the others
-// that answer follow it.
-func (s *Sentinel) replicated(master *Redis) error {
+// replicated reports whether a server is the master and the others that answer
+// follow it, but for one.
+func (s *Sentinel) replicated(master, but *Redis) error {
 	for _, r := range s.Data {
-		if !answers(r) {
+		if r == but || !answers(r) {
 			continue
 		}
 		info, err := redisText(r.Addr(), "INFO", "replication")
@@ -210,9 +210,10 @@ func (s *Sentinel) agreed() (*Redis, error) {
 }
 
 // Failover makes a replica the master and returns when all sentinels name it
-// and the servers that run follow it. A master that runs is asked to step
-// down; of one that was killed or paused before, the sentinels find out by
-// themselves, which takes some seconds.
+// and the other replica follows it. A master that runs is replaced by order; of
+// one that was killed or paused before, the sentinels find out by themselves,
+// which takes some seconds. Nobody tells the old master at once: it takes
+// writes, which will be lost, for up to ten seconds more, or until [Sentinel.Settle].
 func (s *Sentinel) Failover(t testing.TB) {
 	t.Helper()
 	before := s.master
@@ -240,7 +241,20 @@ func (s *Sentinel) Failover(t testing.TB) {
 			return errors.New("the master is the one of before")
 		}
 		s.master = now
-		return s.replicated(now)
+		return s.replicated(now, before)
+	}))
+}
+
+// Settle waits until every server that answers follows the master, also one
+// that was the master before.
+func (s *Sentinel) Settle(t testing.TB) {
+	t.Helper()
+	must(t, await("the servers to follow the master", func() error {
+		now, err := s.agreed()
+		if err != nil {
+			return err
+		}
+		return s.replicated(now, nil)
 	}))
 }
 

@@ -22,6 +22,8 @@ func TestSentinelFailover(t *testing.T) {
 	if second == first || get(t, second, "k") != "v" {
 		t.Fatalf("after a failover the master is the same: %t; it holds %v", second == first, get(t, second, "k"))
 	}
+	first.Restart(t) // it hears that it is a replica now
+	s.Settle(t)
 	second.Kill()
 	s.Failover(t)
 	third := s.Master()
