@@ -253,7 +253,7 @@ func keep() bool { return os.Getenv(keepBackends) == "1" }
 const watchdog = `
 while IFS= read -r dir; do set -- "$@" "$dir"; done
 round=0
-while [ $round -lt 3 ]; do
+while [ -e "$1" ] && [ $round -lt 100 ]; do
   ls -dl /proc/[0-9]*/cwd 2>/dev/null | while IFS= read -r line; do
     for dir in "$@"; do
       case "$line" in
@@ -261,9 +261,10 @@ while [ $round -lt 3 ]; do
       esac
     done
   done
+  rm -rf "$1" # fails while one that was killed just now still writes
   round=$((round + 1))
+  [ ! -e "$1" ] || sleep 0.1
 done
-rm -rf "$1"
 `
 
 var dog struct {
