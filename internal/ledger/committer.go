@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,6 +186,11 @@ func (c *committer) close() {
 func (c *committer) run(w *writer, lanes int) {
 	var taken, batch []*op
 	for {
+		if lanes == 1 && c.l.dialect.shared() {
+			// Those who were just answered may have more to say; a transaction
+			// over the network costs much the same with or without them.
+			runtime.Gosched()
+		}
 		c.mu.Lock()
 		if lanes == 1 {
 			taken, c.queue = c.queue, taken[:0]

@@ -16,13 +16,13 @@
 //
 // # One committer
 //
-// There is one connection that writes, and one goroutine that uses it. Writers
-// queue; the committer takes everything that queued while its last commit ran
-// and writes it as one transaction: the new orders by multi-row statements,
-// then every other change by itself. It never waits for more, so a lone order
-// costs one plain commit, and under load one sync serves hundreds. A batch is
-// bounded in changes and bytes, the queue in changes: what does not fit is
-// refused at once with ErrNotCommitted.
+// There is one connection that writes (MySQL has more, see below), and one
+// goroutine that uses it. Writers queue; the committer takes everything that
+// queued while its last commit ran and writes it as one transaction: the new
+// orders by multi-row statements, then every other change by itself. It never
+// waits for more, so a lone order costs one plain commit, and under load one
+// sync serves hundreds. A batch is bounded in changes and bytes, the queue in
+// changes: what does not fit is refused at once with ErrNotCommitted.
 //
 // The new orders of a batch are written without looking first. When a key
 // refuses one, the transaction is undone and the batch written again with a
@@ -66,7 +66,38 @@
 // folder. Readers have query_only. The log is copied into the database by a
 // connection beside the writer, which finishes between two commits.
 //
-// Another database is another dialect: what differs is listed in that
-// interface, each difference by name, and all other SQL is meant to run
-// anywhere.
+// # MySQL and MariaDB
+//
+// Any number of processes may write the database, so nothing that one of them
+// remembers may decide anything. There is no Bloom filter; look-ups by key and
+// by number that are made at the same time share a statement instead. An
+// event's number is the microsecond at which it was given and the number of the
+// process, so that nobody counts. What a change decides on is read FOR UPDATE,
+// a show's generation LOCK IN SHARE MODE once a batch. Rows of seats are
+// written in the order of the seats; rows are locked by key alone. Sessions run
+// at READ COMMITTED, reads that must agree on one snapshot above it.
+//
+// New orders have a committer, as above; every other change is one of a small
+// batch on one of a few connections. A batch that another process spoils (a
+// deadlock, a key, a connection that was cut before the commit) is written once
+// more as a whole; if that does not help, or a lock was not had within a
+// second, its changes run singly on connections kept for that, each until it
+// has an answer, five seconds have passed or its caller's deadline has. While a
+// show's row stays locked, its orders go there at once and hold up nobody.
+//
+// An error of COMMIT is [seatflow.ErrUnknownCommit] unless the server said that
+// it rolled back. What then stands is decided by the primary key of the order's
+// number, between the insert and the row of [Ledger.VoidOrder], which waits for
+// a commit that is still on its way. The server ends a session that is silent
+// for half a minute, within a transaction too, so that a process which froze
+// keeps its locks no longer.
+//
+// A server that cannot be reached is known to be down from a commit that
+// failed, or from being asked every second; it is found again likewise. Every
+// new connection checks that the server keeps what it commits
+// ([ErrRelaxedDurability]).
+//
+// What differs between databases is listed in dialect, each difference by name;
+// all other SQL is meant to run anywhere, but for texts.go, which holds what is
+// done in few long statements.
 package ledger

@@ -24,7 +24,10 @@ type writer struct {
 
 // A connection over the network that was idle for so long may be gone without
 // anybody having said so; a new one is sooner had than that is found out.
-const writerIdleMax = 10 * time.Second
+const (
+	writerIdleMax = 10 * time.Second
+	beginTimeout  = 3 * time.Second
+)
 
 type rawKey struct {
 	table *insertTable
@@ -77,7 +80,16 @@ type tx struct {
 	ctx context.Context
 }
 
+// begin begins a transaction. On a server that may be far away it does not wait
+// for longer than beginTimeout; later statements and the commit are bounded by
+// the connection, which costs less than a context each.
 func (w *writer) begin(ctx context.Context) (*tx, error) {
+	after := ctx
+	if w.d.shared() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, beginTimeout)
+		defer cancel()
+	}
 	fresh := w.conn == nil
 	if !fresh && w.d.shared() && time.Since(w.used) > writerIdleMax {
 		_ = w.close() // at worst it was gone before
@@ -92,6 +104,7 @@ func (w *writer) begin(ctx context.Context) (*tx, error) {
 		t := &tx{w, ctx}
 		_, err := t.exec(w.d.begin())
 		if err == nil {
+			t.ctx = after
 			return t, nil
 		}
 		if !w.d.shared() {
@@ -107,14 +120,7 @@ func (w *writer) begin(ctx context.Context) (*tx, error) {
 	}
 }
 
-// commit commits. The transaction's own deadline does not cut the commit
-// short: an answer a moment late is better than none.
 func (t *tx) commit() error {
-	if t.w.d.shared() {
-		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
-		defer cancel()
-		t.ctx = ctx
-	}
 	_, err := t.exec("COMMIT")
 	t.w.used = time.Now()
 	return err

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"seatflow"
 )
@@ -82,34 +81,11 @@ func takenSeats(t *tx, show seatflow.ShowID, items []seatflow.OrderItem) ([]seat
 	return taken, nil
 }
 
-// How long a transaction may take where the database is another machine's: a
-// second for every megabyte of it more than transactionTimeout. A commit that
-// was not answered in commitTimeout is unknown.
-const (
-	transactionTimeout = 5 * time.Second
-	commitTimeout      = 5 * time.Second
-)
-
-// deadline bounds a transaction of a batch, up to its commit.
-func (l *Ledger) deadline(batch []*op) (context.Context, context.CancelFunc) {
-	ctx := context.Background() // a batch belongs to no caller
-	if !l.dialect.shared() {
-		return ctx, func() {}
-	}
-	bytes := 0
-	for _, o := range batch {
-		bytes += o.bytes
-	}
-	return context.WithTimeout(ctx, transactionTimeout+time.Duration(bytes>>20)*time.Second)
-}
-
 // write runs a batch as one transaction. Answers that concern one op go into
 // errs; the returned error concerns all. look: check every insert before it
 // is written; otherwise errDuplicate may be returned.
 func (l *Ledger) write(w *writer, batch []*op, errs []error, look bool) error {
-	ctx, cancel := l.deadline(batch)
-	defer cancel()
-	t, err := w.begin(ctx)
+	t, err := w.begin(context.Background()) // a batch belongs to no caller
 	if err != nil {
 		return fmt.Errorf("%w: %w: %w", seatflow.ErrNotCommitted, errNoTransaction, err)
 	}
