@@ -50,7 +50,7 @@ type Metrics struct {
 	batch      prometheus.Histogram
 	streams    prometheus.Gauge
 	round      prometheus.Histogram
-	unchecked  prometheus.Gauge
+	unchecked  atomic.Int64 // since when, in ms since 1970; 0: nothing to tell
 	routesLock sync.Mutex
 	routes     map[string]*Route
 }
@@ -99,9 +99,15 @@ func NewMetrics() *Metrics {
 	m.round = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "seatflow_reconcile_round_seconds", Help: "Time of one round of the reconciler.",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}})
-	m.unchecked = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "seatflow_reconcile_oldest_unchecked_seconds", Help: "Longest time that any show may have gone unchecked by the reconciler."})
-	m.registry.MustRegister(m.round, m.unchecked)
+	m.registry.MustRegister(m.round)
+	m.Gauge("seatflow_reconcile_oldest_unchecked_seconds", "Longest time that any show may have gone unchecked by the reconciler; 0 before the first round.",
+		func() float64 {
+			since := m.unchecked.Load()
+			if since == 0 {
+				return 0
+			}
+			return max(0, time.Since(time.UnixMilli(since)).Seconds())
+		})
 
 	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seatflow_http_requests_total", Help: "HTTP requests, by route and status.",
@@ -166,11 +172,11 @@ func (m *Metrics) ReconcileRound(took time.Duration) {
 	}
 }
 
-// Unchecked shows how long some show may have gone unchecked by the
-// reconciler.
-func (m *Metrics) Unchecked(age time.Duration) {
+// UncheckedSince tells since when some show may have gone unchecked by the
+// reconciler. The age grows from then on, also when no round runs any more.
+func (m *Metrics) UncheckedSince(at time.Time) {
 	if m != nil {
-		m.unchecked.Set(age.Seconds())
+		m.unchecked.Store(at.UnixMilli())
 	}
 }
 
