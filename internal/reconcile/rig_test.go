@@ -38,7 +38,7 @@ const grace = time.Minute
 type rig struct {
 	t       testing.TB
 	clock   *testkit.FakeClock
-	store   *memseats.Store
+	store   store
 	seats   *testkit.FaultySeats
 	facts   *ledger.Ledger
 	ledger  *testkit.FaultyLedger
@@ -50,7 +50,6 @@ type rig struct {
 	hall    seatflow.Hall
 	plan    *seatflow.Plan
 	show    seatflow.ShowID
-	pays    int
 }
 
 type houses struct {
@@ -95,19 +94,9 @@ func newRig(t testing.TB, seats int, change ...func(*seatflow.Show)) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: testkit.NewFakeClock(start), houses: &houses{m: map[seatflow.ShowID]*seatflow.House{}},
 		metrics: telemetry.NewMetrics(), log: &logs{}}
-	r.store = memseats.New(memseats.Options{Clock: r.clock, ChangesKept: 64})
-	facts, err := ledger.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "facts.db"), ledger.Options{Clock: r.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.facts = facts
-	t.Cleanup(func() {
-		if err := facts.Close(); err != nil {
-			t.Error(err)
-		}
-		r.store.Close()
-	})
+	facts := r.open()
 	r.seats, r.ledger = testkit.NewFaultySeats(r.store), testkit.NewFaultyLedger(facts)
+	var err error
 	if r.hall, err = facts.CreateHall(t.Context(), seatflow.Hall{Name: "Hall", Zone: "UTC", CreatedAt: start}); err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +118,42 @@ func newRig(t testing.TB, seats int, change ...func(*seatflow.Show)) *rig {
 	}
 	r.rec = r.reconciler()
 	return r
+}
+
+// store is a seat store that can be written to behind its back.
+type store interface {
+	seatflow.SeatStore
+	ForceSeat(ref seatflow.ShowRef, id seatflow.SeatID, state seatflow.SeatState, owner seatflow.Owner) bool
+	DropView(ref seatflow.ShowRef)
+}
+
+// open opens the stores: those of one process, or servers for the tests that
+// TestOnServers runs again.
+func (r *rig) open() *ledger.Ledger {
+	t := r.t
+	t.Helper()
+	var err error
+	if strings.HasPrefix(t.Name(), onServers) {
+		r.facts, err = ledger.OpenMySQL(t.Context(), testkit.SharedMariaDB(t).NewDatabase(t), ledger.Options{Clock: r.clock})
+	} else {
+		r.facts, err = ledger.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "facts.db"), ledger.Options{Clock: r.clock})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.facts.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if strings.HasPrefix(t.Name(), onServers) {
+		r.store = openRedis(r)
+		return r.facts
+	}
+	s := memseats.New(memseats.Options{Clock: r.clock, ChangesKept: 64})
+	t.Cleanup(s.Close)
+	r.store = s
+	return r.facts
 }
 
 func (r *rig) addShow(change ...func(*seatflow.Show)) seatflow.ShowID {

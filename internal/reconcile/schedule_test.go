@@ -98,11 +98,10 @@ func (r *rig) unsellIn(show seatflow.ShowID) {
 // rotation says, and a cursor that is stored survives the process.
 func TestRotation(t *testing.T) {
 	r := newRig(t, 4)
-	last := r.show
 	for range 249 {
-		last = r.addShow(func(s *seatflow.Show) { s.SaleFrom = start.Add(time.Hour) }) // their views are not built
+		r.addShow(func(s *seatflow.Show) { s.SaleFrom = start.Add(time.Hour) }) // their views are not built
 	}
-	last = r.addShow(func(s *seatflow.Show) { s.Starts, s.Ends = s.Starts.Add(time.Minute), s.Ends.Add(time.Minute) })
+	last := r.addShow(func(s *seatflow.Show) { s.Starts, s.Ends = s.Starts.Add(time.Minute), s.Ends.Add(time.Minute) })
 	r.unsellIn(last)
 	r.later()
 	var seen []int
@@ -203,7 +202,7 @@ func TestOldestUnchecked(t *testing.T) {
 		if age() != "0" {
 			t.Errorf("before the first round: %s", age())
 		}
-		time.Sleep(r.clock.Now().Sub(time.Now())) // the process's clock to the house's
+		time.Sleep(time.Until(r.clock.Now())) // the process's clock to the house's
 		// Nobody knows that a lap is complete before the next round begins one,
 		// so that the age is never told too short.
 		for i, want := range []string{"0", "10", "20", "30"} {
