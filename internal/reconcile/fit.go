@@ -9,6 +9,10 @@ import (
 	"seatflow"
 )
 
+// askTries bounds the questions whether a view is usable: after a restart each
+// connection may fail once.
+const askTries = 5
+
 // fit asks whether a view whose seats are right agrees with itself: owners with
 // records, counts of users with records, and the counts that only the store
 // sees.
@@ -24,7 +28,13 @@ func (l *look) fit(ctx context.Context) error {
 		l.f.misfit = "the seats in effect of user " + string(user)
 		return nil
 	}
-	_, err := l.p.r.o.Seats.Release(ctx, l.f.house.Show.Ref(), nobody, nil)
+	var err error
+	for range askTries { // a lost reply costs nothing: it changes nothing
+		_, err = l.p.r.o.Seats.Release(ctx, l.f.house.Show.Ref(), nobody, nil)
+		if !errors.Is(err, seatflow.ErrUnknownOutcome) && !errors.Is(err, seatflow.ErrNotExecuted) {
+			break
+		}
+	}
 	if errors.Is(err, seatflow.ErrNotReady) {
 		l.f.misfit = "the store's own counts"
 		return nil
