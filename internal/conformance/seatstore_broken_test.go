@@ -59,7 +59,9 @@ func observe(ctx context.Context, check func(t TB)) []string {
 	for _, f := range slices.Backward(r.cleanups) {
 		f()
 	}
-	return r.failures
+	r.mu.Lock() // what a broken store keeps waiting may complain later
+	defer r.mu.Unlock()
+	return slices.Clone(r.failures)
 }
 
 // broken wraps a store that is right into one that is not.
