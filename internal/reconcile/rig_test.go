@@ -133,7 +133,7 @@ func (r *rig) open() *ledger.Ledger {
 	t := r.t
 	t.Helper()
 	var err error
-	if strings.HasPrefix(t.Name(), onServers) {
+	if serversFor(t) {
 		r.facts, err = ledger.OpenMySQL(t.Context(), testkit.SharedMariaDB(t).NewDatabase(t), ledger.Options{Clock: r.clock})
 	} else {
 		r.facts, err = ledger.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "facts.db"), ledger.Options{Clock: r.clock})
@@ -146,7 +146,7 @@ func (r *rig) open() *ledger.Ledger {
 			t.Error(err)
 		}
 	})
-	if strings.HasPrefix(t.Name(), onServers) {
+	if serversFor(t) {
 		r.store = openRedis(r)
 		return r.facts
 	}

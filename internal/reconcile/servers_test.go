@@ -12,7 +12,8 @@ import (
 	"seatflow/internal/testkit"
 )
 
-const onServers = "TestOnServers"
+// serversFor reports whether a test runs on Redis and MariaDB, by its name.
+func serversFor(t testing.TB) bool { return strings.Contains(t.Name(), "OnServers") }
 
 // TestOnServers runs every drift again on Redis and MariaDB.
 func TestOnServers(t *testing.T) {
