@@ -20,14 +20,16 @@ func TestConformanceTrimmed(t *testing.T) {
 	conformance.SeatStore(t, factory(today(), 16, one(t)))
 }
 
-func TestRateWindows(t *testing.T) {
-	url := one(t)
-	conformance.RateWindows(t, func(tb conformance.TB) conformance.Windows {
+func TestRateWindows(t *testing.T) { conformance.RateWindows(t, windows(one(t))) }
+
+// windows are those of two stores on the same servers.
+func windows(url func() string) conformance.WindowsFactory {
+	return func(t conformance.TB) conformance.Windows {
 		clock, at := testkit.NewFakeClock(today()), url()
-		nodes := []seatflow.RateWindows{open(tb, Options{URL: at, Clock: clock}), open(tb, Options{URL: at, Clock: clock})}
+		nodes := []seatflow.RateWindows{open(t, Options{URL: at, Clock: clock}), open(t, Options{URL: at, Clock: clock})}
 		return conformance.Windows{Nodes: nodes, Now: clock.Now, Grain: time.Millisecond,
 			Advance: func(d time.Duration) { clock.Advance(d) }, Back: func(d time.Duration) { clock.Advance(-d) }}
-	})
+	}
 }
 
 // one returns the URL of the server that tests share, each time empty.

@@ -71,7 +71,7 @@ func (s *Store) Hold(ctx context.Context, req seatflow.HoldRequest) (seatflow.Ho
 		return seatflow.HoldReply{}, err
 	}
 	k := s.keys.of(&req.Show)
-	args := make([]string, 9, 10+len(req.Seats))
+	args := make([]string, 9, 10+len(req.Seats)) // one more for a clock of tests
 	args[0], args[1] = strconv.FormatInt(int64(req.Show.ID), 10), req.Owner.String()
 	args[2], args[3] = string(req.User), formatKey(req.KeyHash)
 	args[4], args[5], args[6] = until(&req.Show), milliseconds(req.For), milliseconds(max(0, req.Cap))
@@ -79,8 +79,7 @@ func (s *Store) Hold(ctx context.Context, req seatflow.HoldRequest) (seatflow.Ho
 	for _, id := range req.Seats {
 		args = append(args, formatSeat(id))
 	}
-	r, err := s.showCall(ctx, &req.Show, scriptHold,
-		[]string{k.seats, k.owners, k.orders, k.users, k.meta, k.rate, k.deadlines, k.changes}, args)
+	r, err := s.showCall(ctx, &req.Show, scriptHold, k.hold, args)
 	if errors.Is(err, seatflow.ErrNotReady) {
 		return seatflow.HoldReply{Outcome: seatflow.OutcomeNotReady}, nil
 	}

@@ -13,6 +13,9 @@ import (
 // partition, whose name is the hash tag.
 type showKeys struct {
 	seats, owners, orders, users, meta, rate, deadlines, changes string
+
+	hold []string // the keys of hold and rebuild, in their order
+	edit []string // those of what changes seats of an owner
 }
 
 // keyring makes the names of keys once for each show.
@@ -46,10 +49,13 @@ func (k *keyring) of(ref *seatflow.ShowRef) *showKeys {
 func newShowKeys(p seatflow.Partition, show seatflow.ShowID) *showKeys {
 	prefix := partitionPrefix(p)
 	of := prefix + "show:" + strconv.FormatInt(int64(show), 10) + ":"
-	return &showKeys{
+	k := &showKeys{
 		seats: of + "seats", owners: of + "owners", orders: of + "orders", users: of + "users", meta: of + "meta",
 		rate: of + "rate", deadlines: prefix + "deadlines", changes: prefix + "changes",
 	}
+	k.hold = []string{k.seats, k.owners, k.orders, k.users, k.meta, k.rate, k.deadlines, k.changes}
+	k.edit = []string{k.seats, k.owners, k.orders, k.users, k.meta, k.deadlines, k.changes}
+	return k
 }
 
 // partitionPrefix begins the names of all keys of a partition.

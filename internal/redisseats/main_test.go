@@ -1,6 +1,7 @@
 package redisseats
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -96,3 +97,5 @@ func text(states []seatflow.SeatState) string {
 	}
 	return string(b)
 }
+
+func isNotExecuted(err error) bool { return errors.Is(err, seatflow.ErrNotExecuted) }

@@ -16,7 +16,7 @@ func (s *Store) edit(ctx context.Context, ref *seatflow.ShowRef, script int, own
 		return r, false, err
 	}
 	k := s.keys.of(ref)
-	keys := []string{k.seats, k.owners, k.orders, k.users, k.meta, k.deadlines, k.changes}
+	keys := k.edit
 	if script == scriptBlock {
 		keys = []string{k.seats, k.owners, k.orders, k.users, k.meta, k.changes}
 	}

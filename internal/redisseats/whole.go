@@ -120,9 +120,7 @@ func (s *Store) Rebuild(ctx context.Context, view seatflow.View) error {
 	if _, err := s.seeAgain(ctx, ref.Partition, s.partitions[ref.Partition].now.Load()); err != nil {
 		return fmt.Errorf("redisseats: rebuild: %w: %w", seatflow.ErrNotExecuted, err)
 	}
-	k := s.keys.of(ref)
-	r, err := s.showCall(ctx, ref, scriptRebuild,
-		[]string{k.seats, k.owners, k.orders, k.users, k.meta, k.rate, k.deadlines, k.changes}, args)
+	r, err := s.showCall(ctx, ref, scriptRebuild, s.keys.of(ref).hold, args)
 	if err != nil {
 		return err
 	}
@@ -230,8 +228,7 @@ func (s *Store) Repair(ctx context.Context, req seatflow.RepairRequest) (seatflo
 				string([]byte{byte(fix.WantState)}), want.Owner.String(), formatTime(want.TakenAt), deadline,
 				formatTime(want.Cap), formatKey(want.KeyHash), string(want.User))
 		}
-		r, err := s.showCall(ctx, &req.Show, scriptRepair,
-			[]string{k.seats, k.owners, k.orders, k.users, k.meta, k.deadlines, k.changes}, args)
+		r, err := s.showCall(ctx, &req.Show, scriptRepair, k.edit, args)
 		if err != nil || r.status() == "ended" {
 			return seatflow.RepairReply{}, err
 		}

@@ -14,18 +14,19 @@
 local seats, owners, orders, users = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local meta, rate, deadlines, changes = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local show, owner, user, key = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local ends, span, most = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local limit, pace, first = tonumber(ARGV[8]), tonumber(ARGV[9]), 10
+local ends, span, most, limit = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local pace, first = tonumber(ARGV[9]), 10
 local lo, hi, n, call = tonumber(ARGV[first]), tonumber(ARGV[#ARGV]), #ARGV - first + 1, redis.call
 local m = call('HMGET', meta, 'identity', 'generation', 'revision', 'until', 'size', 'counts')
 if now >= ends or not m[1] or now >= m[4] + 3600000 then return {'not ready'} end
 if m[1] ~= identity then return {'foreign'} end
 local owned = tonumber(string.match(m[6], '^%d+'))
-if call('STRLEN', seats) ~= tonumber(m[5]) or call('HLEN', owners) ~= owned then return {'not ready'} end
+if call('HLEN', owners) ~= owned then return {'not ready'} end
 if ends > tonumber(m[4]) then return {'later'} end
 
 local lost, near = {}, lo > 0 and hi - lo < 64 -- what is not free; seats near each other are read at once
 local run = near and call('GETRANGE', seats, lo - 1, hi - 1)
+if near and #run <= hi - lo and hi <= tonumber(m[5]) then return {'not ready'} end
 for i = first, #ARGV do
   local id = tonumber(ARGV[i])
   local free = near and string.byte(run, id - lo + 1) == 48
@@ -70,7 +71,8 @@ if limit > 0 and has + n > limit then
 end
 local _, free, held, sold, blocked, none, listed, buyers =
   string.match(m[6], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-if call('HLEN', orders) ~= tonumber(listed) or call('HLEN', users) ~= tonumber(buyers) then return {'not ready'} end
+if call('STRLEN', seats) ~= tonumber(m[5]) or call('HLEN', orders) ~= tonumber(listed)
+  or call('HLEN', users) ~= tonumber(buyers) then return {'not ready'} end
 local ids, cap = table.concat(ARGV, ',', first), now + (most > 0 and most or span)
 local ending, pairs_ = math.min(now + span, cap), {}
 if call('HSETNX', orders, owner, table.concat({'1', ids, now, ending, cap, key, user}, ' ')) == 0 then
