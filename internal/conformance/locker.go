@@ -36,8 +36,13 @@ type LockerFactory func(t TB) Lockers
 // Locker checks that a backend is a seatflow.Locker, by every sentence of the
 // contract.
 func Locker(t *testing.T, factory LockerFactory) {
+	LockerIn(t, func(t *testing.T, run func(*testing.T)) { run(t) }, factory)
+}
+
+// LockerIn is Locker with each case run by a function such as synctest.Test.
+func LockerIn(t *testing.T, in func(t *testing.T, run func(*testing.T)), factory LockerFactory) {
 	for _, c := range lockerCases {
-		t.Run(c.name, func(t *testing.T) { c.check(t, factory) })
+		t.Run(c.name, func(t *testing.T) { in(t, func(t *testing.T) { c.check(t, factory) }) })
 	}
 }
 

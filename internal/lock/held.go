@@ -139,7 +139,10 @@ func (h *held) glance(now time.Time) time.Duration { return min(h.left(now), h.l
 // back after that ends by itself.
 func (h *held) renew() {
 	defer close(h.kept)
-	timer := time.NewTimer(h.lease/3 - time.Since(h.since))
+	h.mu.Lock()
+	first := h.lease/3 - time.Since(h.since)
+	h.mu.Unlock()
+	timer := time.NewTimer(first)
 	defer timer.Stop()
 	retry := patience(h.lease) / 2
 	for {
