@@ -84,8 +84,9 @@ func newCommitter(l *Ledger, batchMax int, down *atomic.Pointer[downState]) *com
 
 // start lets a committer run on its writers.
 func (c *committer) start(writers ...*writer) *committer {
+	gather := len(writers) == 1 && c.l.dialect.shared()
 	for _, w := range writers {
-		c.stopped.Go(func() { c.run(w, len(writers)) })
+		c.stopped.Go(func() { c.run(w, len(writers), gather) })
 	}
 	return c
 }
@@ -183,10 +184,10 @@ func (c *committer) close() {
 	c.stopped.Wait()
 }
 
-func (c *committer) run(w *writer, lanes int) {
+func (c *committer) run(w *writer, lanes int, gather bool) {
 	var taken, batch []*op
 	for {
-		if lanes == 1 && c.l.dialect.shared() {
+		if gather {
 			// Those who were just answered may have more to say; a transaction
 			// over the network costs much the same with or without them.
 			runtime.Gosched()
