@@ -53,6 +53,11 @@ quick: ## Run the Go tests without the race detector, for the time between two e
 fuzz: ## Run each fuzz target for FUZZTIME (10m)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
+.PHONY: explore
+explore: setup ## Run the random tests for long: 100,000 operations against two stores, 500 corrupted houses
+	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -count 1 -timeout 60m ./internal/redisseats -run Differential -differential 100000 -v
+	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -count 1 -timeout 60m ./internal/reconcile -run TestAnyCorruptionIsRepaired -corruptions 500 -v
+
 .PHONY: bench
 bench: setup ## Measure everything and rewrite docs/benchmarks.md
 	@scripts/bench.sh full
