@@ -2,6 +2,7 @@ package lock
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -66,4 +67,9 @@ func TestLocalIsFair(t *testing.T) {
 	})
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if addrs := os.Getenv(holderVariable); addrs != "" {
+		os.Exit(holdLease(addrs)) // this process is a holder that a test pauses
+	}
+	goleak.VerifyTestMain(m)
+}
