@@ -235,11 +235,16 @@ func TestServersRejoin(t *testing.T) {
 		if got := rs[0].Stats(); got.ServersRejoined != 10 {
 			t.Errorf("stats %+v", got)
 		}
+		time.Sleep(time.Second) // between two renewals: at once means before the next one
 		for _, f := range list[1:4] {
 			f.edit(func(f *fakeServer) { clear(f.keys) })
 		}
 		began := time.Now()
-		<-h.ctx.Done()
+		select {
+		case <-h.ctx.Done():
+		case <-time.After(lease):
+			t.Fatal("forgotten by three, it went on")
+		}
 		if took := time.Since(began); took > lease/3 || !errors.Is(context.Cause(h.ctx), ErrLost) {
 			t.Errorf("forgotten by three, it was cancelled after %v: %v", took, context.Cause(h.ctx))
 		}
