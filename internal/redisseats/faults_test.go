@@ -271,7 +271,8 @@ func TestBlackHole(t *testing.T) {
 	var late atomic.Int64
 	for i := range 3 * maxInFlight {
 		done.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			// Long enough for all to have come, on a busy machine too.
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
 			_, err := s.Hold(ctx, ask(ref, i+1, 1))
 			if !errors.Is(err, seatflow.ErrUnknownOutcome) && !errors.Is(err, seatflow.ErrNotExecuted) {
