@@ -235,12 +235,12 @@ func (p *pass) expire(ctx context.Context, f *found) (acted bool, err error) {
 			continue
 		}
 		serr := p.r.o.Booking.Settle(ctx, *d.due)
+		if errors.Is(serr, seatflow.ErrNotReady) {
+			serr, acted = nil, true // the view went meanwhile; the next look finds that
+		}
 		now, err := p.r.o.Ledger.Order(ctx, d.owner.Order, "")
 		switch {
 		case err == nil && now.State == seatflow.OrderExpired:
-			if errors.Is(serr, seatflow.ErrNotReady) {
-				serr = nil // the view does not fit; it is mended further on
-			}
 			d.row, p.ended[d.owner] = &now, true
 			p.done(ctx, &d, now.Seats(), 1, "expired")
 			acted = true
