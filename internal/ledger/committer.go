@@ -42,7 +42,18 @@ type domainError struct{ error }
 
 func (e domainError) Unwrap() error { return e.error }
 
-var opPool = sync.Pool{New: func() any { return &op{done: make(chan error, 1)} }}
+// opPool keeps ops for their next use. Each ledger has its own: an op's channel
+// belongs to the synctest bubble that it was made in.
+type opPool struct{ pool sync.Pool }
+
+func (p *opPool) get() *op {
+	if o, ok := p.pool.Get().(*op); ok {
+		return o
+	}
+	return &op{done: make(chan error, 1)}
+}
+
+func (p *opPool) put(o *op) { p.pool.Put(o) }
 
 // committer takes everything that queued while the previous commit ran and
 // commits it as one transaction. One that has several writers does so on each

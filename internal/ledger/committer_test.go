@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"seatflow"
@@ -345,3 +346,19 @@ func TestCloseDrains(t *testing.T) {
 
 // passed is a deadline that has passed.
 var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// A ledger that lived in a synctest bubble leaves nothing of the bubble to the
+// next one.
+func TestLedgersShareNoChannels(t *testing.T) {
+	insert := func(t *testing.T) {
+		l := openTest(t, Options{})
+		show := testShow(t, l, 50)
+		for i := range 50 {
+			if _, err := l.InsertOrder(t.Context(), sale(show, "ann", fmt.Sprint("k", i), seatflow.SeatID(i+1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	synctest.Test(t, insert)
+	insert(t)
+}

@@ -71,6 +71,7 @@ type Ledger struct {
 	commits     *committer // of new orders
 	changes     *committer // of every other change; the same one where one process writes alone
 	singles     *committer // of what must run by itself; nil likewise
+	ops         opPool
 	down        atomic.Pointer[downState]
 	worked      atomic.Int64 // transactions that committed, counted where others share the database
 	busy        busyShows

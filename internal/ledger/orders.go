@@ -19,13 +19,13 @@ func (l *Ledger) InsertOrder(ctx context.Context, n seatflow.NewOrder) (seatflow
 	if n.Order.Key != "" && l.byKey == nil {
 		l.keys.add(n.Order.User, n.Order.Key) // before its row can be seen
 	}
-	o, _ := opPool.Get().(*op)
+	o := l.ops.get()
 	o.insert, o.bytes = &n, 512+16*len(n.Order.Items)+len(n.Order.Reason)
 	o.state.Store(opWaiting)
 	err, settled := l.commits.submit(ctx, o)
 	if settled {
 		o.insert = nil
-		opPool.Put(o)
+		l.ops.put(o)
 	}
 	if err != nil {
 		return seatflow.Order{}, err
