@@ -350,6 +350,7 @@ var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 // A ledger that lived in a synctest bubble leaves nothing of the bubble to the
 // next one.
 func TestLedgersShareNoChannels(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a pool gives back what its own processor put in
 	insert := func(t *testing.T) {
 		l := openTest(t, Options{})
 		show := testShow(t, l, 50)
