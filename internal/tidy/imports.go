@@ -94,6 +94,7 @@ var Rooms = map[string]Room{
 		Tests:   []string{"internal/seatplan"},
 	},
 	"internal/live": {Ours: []string{root}, Drivers: []string{"unsafe"}, Tests: []string{"internal/memseats", "internal/bus", "internal/relay", "internal/lock"}},
+	"internal/notice": {Ours: []string{root}},
 	"internal/httpapi": {
 		Ours: []string{root, "internal/auth", "internal/catalog", "internal/seatplan", "internal/booking",
 			"internal/payment", "internal/live", "internal/admission", "internal/reconcile"},
