@@ -93,7 +93,7 @@ var Rooms = map[string]Room{
 		Drivers: []string{"modernc.org/sqlite", "modernc.org/libc", "unsafe", "github.com/pressly/goose/v3", "github.com/go-sql-driver/mysql"},
 		Tests:   []string{"internal/seatplan"},
 	},
-	"internal/live": {Ours: []string{root}, Drivers: []string{"unsafe"}, Tests: []string{"internal/memseats", "internal/bus", "internal/relay", "internal/lock"}},
+	"internal/live":   {Ours: []string{root}, Drivers: []string{"unsafe"}, Tests: []string{"internal/memseats", "internal/bus", "internal/relay", "internal/lock"}},
 	"internal/notice": {Ours: []string{root}},
 	"internal/httpapi": {
 		Ours: []string{root, "internal/auth", "internal/catalog", "internal/seatplan", "internal/booking",
