@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"seatflow"
+	"seatflow/internal/booking"
 	"seatflow/internal/catalog"
 	"seatflow/internal/seatplan"
 )
@@ -264,7 +265,7 @@ func (a *API) blockSeats(c *call) error {
 	if len(in.Reason) > 200 {
 		return invalid("reason", "must have at most 200 bytes")
 	}
-	seats, err := seatList(in.Seats, seatflow.MaxSeatsPerHall)
+	seats, err := booking.SeatList(in.Seats, seatflow.MaxSeatsPerHall)
 	if err != nil {
 		return err
 	}
@@ -306,7 +307,7 @@ func (c *call) someSeats() ([]seatflow.SeatID, error) {
 	if err := c.decode(&in, true); err != nil || in.Seats == nil {
 		return nil, err
 	}
-	return seatList(in.Seats, seatflow.MaxSeatsPerHall)
+	return booking.SeatList(in.Seats, seatflow.MaxSeatsPerHall)
 }
 
 func (a *API) releaseBlock(c *call, actor seatflow.Actor, no seatflow.OrderNo) error {

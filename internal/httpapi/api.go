@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"seatflow/internal/auth"
+	"seatflow/internal/wording"
 )
 
 // API is the HTTP transport. It is safe for concurrent use.
@@ -18,7 +19,7 @@ type API struct {
 	create  *route   // POST /api/v1/orders; it and seatMap are found without the mux
 	seatMap *route   // GET /api/v1/shows/{id}/seats
 
-	langs    languageCache
+	langs    wording.Matcher
 	fullMaps fullMaps
 	plans    plans
 	streams  streams

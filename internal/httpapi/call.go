@@ -13,7 +13,9 @@ import (
 
 	"seatflow"
 	"seatflow/internal/auth"
+	"seatflow/internal/booking"
 	"seatflow/internal/telemetry"
+	"seatflow/internal/wording"
 )
 
 // route is one endpoint: everything that is known of it, in one place.
@@ -59,7 +61,7 @@ var (
 	nosniffValue   = []string{"nosniff"}
 	referrerValue  = []string{"no-referrer"}
 	transportValue = []string{"max-age=31536000; includeSubDomains"}
-	langValues     = [languages][]string{{langTags[english]}, {langTags[chinese]}}
+	langValues     = [languages][]string{{wording.Tags[english]}, {wording.Tags[chinese]}}
 	varyLanguage   = []string{"Accept-Language"}
 	bearerValue    = []string{`Bearer realm="seatflow"`}
 	trueValue      = []string{"true"}
@@ -190,7 +192,7 @@ func (c *call) fail(err error) {
 		e = &seatflow.Error{Code: seatflow.CodeSystem} // no details
 	}
 	status := statusOf(e)
-	l := c.api.langs.of(c.r.Header.Get("Accept-Language"))
+	l := c.api.langs.Of(c.r.Header.Get("Accept-Language"))
 	h := c.w.Header()
 	delete(h, "Etag")
 	h["Content-Type"] = problemValue
@@ -245,13 +247,7 @@ func (c *call) actor() (seatflow.Actor, error) {
 
 // device is the terminal that the caller says it uses, or its role's usual.
 func (c *call) device() (seatflow.Device, error) {
-	switch named := seatflow.Device(c.r.Header.Get("X-Origin-Device")); named {
-	case "":
-		return c.who.Device, nil
-	case seatflow.DeviceWeb, seatflow.DeviceMobile, seatflow.DeviceKiosk:
-		return named, nil
-	}
-	return "", invalid("X-Origin-Device", "must be web, mobile or kiosk")
+	return booking.OriginDevice("X-Origin-Device", c.r.Header.Get("X-Origin-Device"), c.who.Device)
 }
 
 // noShow turns "not found" into "no such show", for routes about a show.

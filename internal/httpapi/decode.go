@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"seatflow"
+	"seatflow/internal/wording"
 )
 
 // depthMost is how deep a JSON body may nest. Ours nest three deep.
@@ -174,7 +175,7 @@ func decodeStrict(body []byte, into any) error {
 }
 
 func malformed(why string) error {
-	return &seatflow.Error{Code: seatflow.CodeInvalid, Reason: reasonMalformed, Args: []any{clip(why)}}
+	return &seatflow.Error{Code: seatflow.CodeInvalid, Reason: reasonMalformed, Args: []any{wording.Clip(why)}}
 }
 
 // wants names what a Go type reads, for people who do not know Go.
@@ -225,7 +226,7 @@ func fieldPath(p jsontext.Pointer) string {
 			break
 		}
 	}
-	return clip(b.String())
+	return wording.Clip(b.String())
 }
 
 // tooDeep counts brackets outside strings. It need not understand more: what

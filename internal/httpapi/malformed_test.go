@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"seatflow"
+	"seatflow/internal/booking"
+	"seatflow/internal/wording"
 )
 
 // filled is a path of a route with parameters that exist.
@@ -32,7 +34,7 @@ func TestMalformedBodies(t *testing.T) {
 		what := rt.method + " " + filled(rt.path)
 		for _, body := range bodies {
 			a := s.do(what, body, "admin")
-			a.name = what + " " + clip(body)
+			a.name = what + " " + wording.Clip(body)
 			if a.Code != 400 {
 				a.is(400)
 			}
@@ -87,7 +89,7 @@ func TestInvalidMembers(t *testing.T) {
 		{"POST /api/v1/admin/orders/" + no + "/refund", `{"seats":["1"]}`, "seats[0]"},
 	} {
 		a := s.do(tc.what, tc.body, "admin")
-		a.name = tc.what + " " + clip(tc.body)
+		a.name = tc.what + " " + wording.Clip(tc.body)
 		var p Problem
 		if a.is(400).into(&p); p.Code != 1000 || p.Field != tc.field {
 			t.Errorf("%s: %s", a.name, a.Body)
@@ -131,7 +133,7 @@ func TestMalformedPaths(t *testing.T) {
 			for _, query := range []string{"limit=0", "limit=-1", "limit=101", "limit=x", "limit=1.5", "cursor=!!", "cursor=" + url.QueryEscape("MQ=="),
 				"cursor=" + cursorOf("x"), "cursor=" + cursorOf("-1"), "cursor=" + cursorOf("0"), "cursor=" + strings.Repeat("A", 5000)} {
 				a := s.do(rt.method+" "+filled(rt.path)+"?"+query, "", "admin")
-				a.name = what + "?" + clip(query)
+				a.name = what + "?" + wording.Clip(query)
 				a.is(400).problem(seatflow.CodeInvalid, seatflow.ReasonField)
 			}
 		}
@@ -224,7 +226,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 		if inBody {
 			given = &body
 		}
-		key, err := orderKey(header, true, given)
+		key, err := booking.OrderKey(header, true, given)
 		if err != nil {
 			var p Problem
 			e, internal := shown(err)

@@ -17,6 +17,7 @@ import (
 
 	"seatflow"
 	"seatflow/internal/auth"
+	"seatflow/internal/wording"
 )
 
 // oneOf documents an answer that has one of several types.
@@ -155,7 +156,7 @@ func (rt *route) failures(reg huma.Registry, op *huma.Operation) {
 	byStatus := map[int][]string{}
 	all := []int{}
 	for _, code := range rt.failing() {
-		byStatus[code.Status()] = append(byStatus[code.Status()], fmt.Sprintf("%d: %s", code, titles[code][english]))
+		byStatus[code.Status()] = append(byStatus[code.Status()], fmt.Sprintf("%d: %s", code, wording.Titles[code][english]))
 		all = append(all, int(code))
 	}
 	if rt.limit > 0 {
@@ -220,8 +221,8 @@ func codeTable() []map[string]any {
 	table := make([]map[string]any, 0, len(seatflow.Codes))
 	for _, c := range seatflow.Codes {
 		table = append(table, map[string]any{"code": int(c), "status": c.Status(),
-			"title": titles[c][english], "detail": details[c][english],
-			"titleZh": titles[c][chinese], "detailZh": details[c][chinese]})
+			"title": wording.Titles[c][english], "detail": wording.Details[c][english],
+			"titleZh": wording.Titles[c][chinese], "detailZh": wording.Details[c][chinese]})
 	}
 	return table
 }

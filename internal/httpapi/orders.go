@@ -23,14 +23,14 @@ func (a *API) createOrder(c *call) error {
 		return err
 	}
 	header, same := headerOne(c.r.Header, "Idempotency-Key")
-	key, err := orderKey(header, same, in.IdempotencyKey)
+	key, err := booking.OrderKey(header, same, in.IdempotencyKey)
 	if err != nil {
 		return err
 	}
 	if in.ShowID < 1 {
 		return invalid("showId", "must be a whole number from 1")
 	}
-	seats, err := seatList(in.Seats, seatflow.MaxSeatsPerOrder)
+	seats, err := booking.SeatList(in.Seats, seatflow.MaxSeatsPerOrder)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (a *API) createOrder(c *call) error {
 	}
 	show := seatflow.ShowID(in.ShowID)
 	created, err := a.opt.Booking.Create(c.ctx, booking.CreateRequest{
-		Actor: actor, Show: show, Seats: seats, Key: key, Fingerprint: fingerprint(show, seats),
+		Actor: actor, Show: show, Seats: seats, Key: key, Fingerprint: booking.RequestFingerprint(show, seats),
 	})
 	if err != nil {
 		return noShow(err)

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"seatflow"
+	"seatflow/internal/booking"
+	"seatflow/internal/wording"
 )
 
 func TestCreateOrder(t *testing.T) {
@@ -49,12 +51,12 @@ func TestCreateOrder(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
-	base := fingerprint(1, []seatflow.SeatID{1, 2})
-	if base == (seatflow.Fingerprint{}) || base != fingerprint(1, []seatflow.SeatID{1, 2}) {
+	base := booking.RequestFingerprint(1, []seatflow.SeatID{1, 2})
+	if base == (seatflow.Fingerprint{}) || base != booking.RequestFingerprint(1, []seatflow.SeatID{1, 2}) {
 		t.Error("a fingerprint is zero or not stable")
 	}
-	for _, other := range []seatflow.Fingerprint{fingerprint(2, []seatflow.SeatID{1, 2}), fingerprint(1, []seatflow.SeatID{1}),
-		fingerprint(1, []seatflow.SeatID{1, 3}), fingerprint(1, []seatflow.SeatID{1, 2, 3})} {
+	for _, other := range []seatflow.Fingerprint{booking.RequestFingerprint(2, []seatflow.SeatID{1, 2}), booking.RequestFingerprint(1, []seatflow.SeatID{1}),
+		booking.RequestFingerprint(1, []seatflow.SeatID{1, 3}), booking.RequestFingerprint(1, []seatflow.SeatID{1, 2, 3})} {
 		if other == base {
 			t.Error("two requests have one fingerprint")
 		}
@@ -286,7 +288,7 @@ func TestMalformedOrders(t *testing.T) {
 	s := newServer(t)
 	for _, body := range malformedOrders {
 		a := s.do("POST /api/v1/orders", body, "buyer", "Content-Type: application/json")
-		a.name = clip(body)
+		a.name = wording.Clip(body)
 		if a.Code != 400 {
 			t.Errorf("%s: status %d: %s", a.name, a.Code, a.Body)
 		}
@@ -341,7 +343,7 @@ func TestInvalidOrders(t *testing.T) {
 	} {
 		s := newServer(t)
 		a := s.do("POST /api/v1/orders", tc.body, "buyer")
-		a.name = clip(tc.body)
+		a.name = wording.Clip(tc.body)
 		if p := a.is(400).problem(seatflow.CodeInvalid, tc.reason); p.Field != tc.field {
 			t.Errorf("%s: field %q, want %q", a.name, p.Field, tc.field)
 		}

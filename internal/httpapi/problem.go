@@ -1,19 +1,16 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/text/language"
-
 	"seatflow"
+	"seatflow/internal/wording"
 )
 
 // Problem is a failure as callers see it: a problem document (RFC 9457).
@@ -53,31 +50,11 @@ func statusOf(e *seatflow.Error) int {
 // shown returns what a caller is told about err, and whether err is internal
 // and so has to be logged.
 func shown(err error) (e *seatflow.Error, internal bool) {
-	if errors.As(err, &e) {
-		return e, e.Code == seatflow.CodeSystem
-	}
 	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
+	if !errors.As(err, &e) && errors.As(err, &tooLarge) {
 		return &seatflow.Error{Code: seatflow.CodeInvalid, Reason: reasonTooLarge, Args: []any{tooLarge.Limit}}, false
-	case errors.Is(err, seatflow.ErrNotFound):
-		return &seatflow.Error{Code: seatflow.CodeNotFound}, false
-	case errors.Is(err, seatflow.ErrWrongState):
-		return &seatflow.Error{Code: seatflow.CodeWrongState, Reason: seatflow.ReasonVersion}, false
-	case errors.Is(err, seatflow.ErrBadSignature):
-		return &seatflow.Error{Code: seatflow.CodeUnauthorized, Reason: seatflow.ReasonBadSignature}, false
-	case errors.Is(err, seatflow.ErrNotReady):
-		return &seatflow.Error{Code: seatflow.CodeNotReady, Reason: seatflow.ReasonRebuilding}, false
-	case errors.Is(err, seatflow.ErrNotCommitted):
-		return &seatflow.Error{Code: seatflow.CodeNotReady, Reason: seatflow.ReasonLedgerDown, Err: err}, true
-	case errors.Is(err, seatflow.ErrUnknownCommit), errors.Is(err, seatflow.ErrUnknownOutcome):
-		return &seatflow.Error{Code: seatflow.CodeNotReady, Reason: seatflow.ReasonOutcomeUnknown, Err: err}, true
-	case errors.Is(err, seatflow.ErrNotExecuted):
-		return &seatflow.Error{Code: seatflow.CodeNotReady, Err: err}, true
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &seatflow.Error{Code: seatflow.CodeNotReady, Reason: reasonUnfinished}, false
 	}
-	return &seatflow.Error{Code: seatflow.CodeSystem, Err: err}, true
+	return wording.Shown(err)
 }
 
 // appendProblem appends the problem document of a failure. The order of a
@@ -86,16 +63,16 @@ func appendProblem(b []byte, l lang, e *seatflow.Error, trace string, order func
 	b = append(b, `{"type":"/docs#`...)
 	b = strconv.AppendInt(b, int64(e.Code), 10)
 	b = append(b, `","title":"`...)
-	b = append(b, titles[e.Code][l]...)
+	b = append(b, wording.Titles[e.Code][l]...)
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(statusOf(e)), 10)
 	b = append(b, `,"detail":`...)
 	if e.Reason == "" {
 		b = append(b, '"')
-		b = append(b, details[e.Code][l]...)
+		b = append(b, wording.Details[e.Code][l]...)
 		b = append(b, '"')
 	} else {
-		b = appendString(b, detailOf(e, l))
+		b = appendString(b, wording.Detail(e, l))
 	}
 	b = append(b, `,"code":`...)
 	b = strconv.AppendInt(b, int64(e.Code), 10)
@@ -105,7 +82,7 @@ func appendProblem(b []byte, l lang, e *seatflow.Error, trace string, order func
 	}
 	if e.Field != "" {
 		b = append(b, `,"field":`...)
-		b = appendString(b, clip(e.Field))
+		b = appendString(b, wording.Clip(e.Field))
 	}
 	if len(e.Seats) > 0 {
 		b = append(b, `,"seats":`...)
@@ -140,42 +117,6 @@ func appendProblem(b []byte, l lang, e *seatflow.Error, trace string, order func
 	return append(b, '"', '}')
 }
 
-// detailOf words a failure that has a reason. A reason that nobody has put
-// into words falls back to its code.
-func detailOf(e *seatflow.Error, l lang) string {
-	t, ok := reasons[e.Reason]
-	if !ok {
-		return details[e.Code][l]
-	}
-	s := t[l]
-	if !strings.Contains(s, "{") {
-		return s
-	}
-	arg := func(i int) string {
-		if i >= len(e.Args) {
-			return "?"
-		}
-		if at, ok := e.Args[i].(time.Time); ok {
-			return at.UTC().Format(time.RFC3339)
-		}
-		word := fmt.Sprint(e.Args[i])
-		if state, ok := orderStates[word]; ok && e.Reason == seatflow.ReasonOrderState {
-			return state[l]
-		}
-		return clip(word)
-	}
-	return strings.NewReplacer("{field}", clip(e.Field), "{0}", arg(0), "{1}", arg(1)).Replace(s)
-}
-
-// clip keeps what a caller sent from filling the answer.
-func clip(s string) string {
-	const most = 200
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
-
 // retryAfter is the value of Retry-After in whole seconds, at least one.
 func retryAfter(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
@@ -185,47 +126,6 @@ func retryAfter(d time.Duration) string {
 // field's name.
 func invalid(field, why string) error {
 	return &seatflow.Error{Code: seatflow.CodeInvalid, Reason: seatflow.ReasonField, Field: field, Args: []any{why}}
-}
-
-// matcher finds the best of our languages for a caller.
-var matcher = language.NewMatcher([]language.Tag{language.English, language.Chinese})
-
-// languageCache remembers what Accept-Language headers mean: browsers send a
-// few hundred different ones, and matching costs more than a conflict.
-type languageCache struct {
-	mu    sync.RWMutex
-	known map[string]lang
-}
-
-const (
-	languageCacheMost = 512
-	languageHeaderMax = 256 // longer ones are not worth reading
-)
-
-// of returns the language to answer in; English when the header says nothing
-// that we understand.
-func (c *languageCache) of(header string) lang {
-	if header == "" || len(header) > languageHeaderMax {
-		return english
-	}
-	c.mu.RLock()
-	l, ok := c.known[header]
-	c.mu.RUnlock()
-	if ok {
-		return l
-	}
-	if tags, _, err := language.ParseAcceptLanguage(header); err == nil {
-		if _, i, confidence := matcher.Match(tags...); confidence > language.No {
-			l = lang(i)
-		}
-	}
-	c.mu.Lock()
-	if c.known == nil || len(c.known) >= languageCacheMost {
-		c.known = make(map[string]lang)
-	}
-	c.known[strings.Clone(header)] = l
-	c.mu.Unlock()
-	return l
 }
 
 // appendString appends a JSON string. Invalid UTF-8, which only an internal

@@ -10,68 +10,24 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"seatflow"
+	"seatflow/internal/wording"
 )
-
-// TestEveryCodeHasWords: each code and reason is in the catalogue in every
-// language, and nothing else is.
-func TestEveryCodeHasWords(t *testing.T) {
-	for _, code := range seatflow.Codes {
-		for _, table := range []map[seatflow.Code]text{titles, details} {
-			checkWords(t, fmt.Sprint("code ", code), table[code])
-		}
-	}
-	all := append(slices.Clone(seatflow.Reasons[:]), transportReasons[:]...)
-	for _, reason := range all {
-		checkWords(t, "reason "+string(reason), reasons[reason])
-	}
-	if len(titles) != len(seatflow.Codes) || len(details) != len(seatflow.Codes) || len(reasons) != len(all) {
-		t.Errorf("%d titles, %d details and %d reasons for %d codes and %d reasons",
-			len(titles), len(details), len(reasons), len(seatflow.Codes), len(all))
-	}
-	for _, state := range []seatflow.OrderState{seatflow.OrderPending, seatflow.OrderPaid, seatflow.OrderCancelled, seatflow.OrderExpired,
-		seatflow.OrderRefunded, seatflow.OrderVoid, seatflow.OrderBlocked} {
-		checkWords(t, "state "+string(state), orderStates[string(state)])
-	}
-}
-
-func checkWords(t *testing.T, what string, words text) {
-	t.Helper()
-	if words[english] == "" || words[chinese] == "" {
-		t.Errorf("%s has no words: %q", what, words)
-	}
-	han := func(s string) bool {
-		return strings.ContainsFunc(s, func(r rune) bool { return unicode.Is(unicode.Han, r) })
-	}
-	if han(words[english]) || !han(words[chinese]) {
-		t.Errorf("%s: words in the wrong language: %q", what, words)
-	}
-	if strings.ContainsAny(words[english]+words[chinese], "\"\\\n") {
-		t.Errorf("%s: words that need escaping: %q", what, words)
-	}
-	// Both languages have the same places to fill.
-	for _, place := range []string{"{0}", "{1}", "{field}"} {
-		if strings.Contains(words[english], place) != strings.Contains(words[chinese], place) {
-			t.Errorf("%s: %s is in one language only: %q", what, place, words)
-		}
-	}
-}
 
 // TestEveryFailureIsRendered asks for each code and each reason in each
 // language and reads what comes.
 func TestEveryFailureIsRendered(t *testing.T) {
 	s := newServer(t)
 	args := []any{"first", 2}
-	for l, tag := range langTags {
+	for l, tag := range wording.Tags {
 		check := func(e *seatflow.Error) {
 			t.Helper()
 			s.err = e
 			a := s.do("POST /api/v1/orders", `{"showId":1,"seats":[1]}`, "buyer", "Accept-Language: "+tag)
 			a.name = fmt.Sprintf("%d %s %s", e.Code, e.Reason, tag)
 			p := a.is(statusOf(e)).problem(e.Code, e.Reason)
-			if p.Title != titles[e.Code][l] || a.Header().Get("Content-Language") != tag || a.Header().Get("Vary") != "Accept-Language" {
+			if p.Title != wording.Titles[e.Code][l] || a.Header().Get("Content-Language") != tag || a.Header().Get("Vary") != "Accept-Language" {
 				t.Errorf("%s: title %q, headers %v", a.name, p.Title, a.Header())
 			}
 			if strings.Contains(p.Detail, "{") || strings.Contains(p.Detail, "?") {
@@ -88,7 +44,7 @@ func TestEveryFailureIsRendered(t *testing.T) {
 		for _, code := range seatflow.Codes {
 			check(&seatflow.Error{Code: code})
 		}
-		for _, reason := range slices.Concat(seatflow.Reasons[:], transportReasons[:]) {
+		for _, reason := range slices.Concat(seatflow.Reasons[:], wording.TransportReasons[:]) {
 			check(&seatflow.Error{Code: seatflow.CodeInvalid, Reason: reason, Field: "a.b", Args: args})
 		}
 	}
@@ -183,15 +139,9 @@ func TestLanguages(t *testing.T) {
 	} {
 		for range 2 {
 			if got := s.do("GET /api/v1/nothing", "", "Accept-Language: "+header).is(404).Header().Get("Content-Language"); got != want {
-				t.Errorf("%q: %s, want %s", clip(header), got, want)
+				t.Errorf("%q: %s, want %s", wording.Clip(header), got, want)
 			}
 		}
-	}
-	for i := range 3 * languageCacheMost {
-		s.api.langs.of(fmt.Sprintf("zh;q=0.%d", i))
-	}
-	if n := len(s.api.langs.known); n > languageCacheMost {
-		t.Errorf("%d headers are remembered", n)
 	}
 }
 
