@@ -68,7 +68,7 @@ func (f *feed) update(since, to seatflow.Revision) *Frame {
 		b = append(b, '}')
 	}
 	b = append(b, `]}`...)
-	return &Frame{ID: text, Event: EventUpdate, Data: b, since: since, to: to}
+	return &Frame{ID: text, Event: EventUpdate, Data: b, Changes: seats, Show: f.show, Hall: f.hall, since: since, to: to, forms: new(forms)}
 }
 
 // quote returns a node's name as a JSON string.

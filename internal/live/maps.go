@@ -32,6 +32,7 @@ type Map struct {
 	ETag     string // the revision and the store's identity, quoted: another store may reach the same revision
 
 	identity string // of the store it was read from
+	forms    forms  // of its snapshot frames
 }
 
 // is reports whether m shows exactly that snapshot.
@@ -46,7 +47,7 @@ func (m *Map) covers(identity string, rev seatflow.Revision) bool {
 
 // snapshotFrame returns the frame that gives the whole map.
 func (m *Map) snapshotFrame() *Frame {
-	return &Frame{ID: m.Revision.String(), Event: EventSnapshot, Data: m.Compact, to: m.Revision, states: m.States}
+	return &Frame{ID: m.Revision.String(), Event: EventSnapshot, Data: m.Compact, Map: m, Show: m.Show, to: m.Revision, states: m.States, forms: &m.forms}
 }
 
 // encodeMap makes a map. It copies states once: the map's States are the part

@@ -21,8 +21,49 @@ type Frame struct {
 	Event string // EventSnapshot or EventUpdate
 	Data  []byte // JSON without line breaks
 
+	Map     *Map                  // of a snapshot: the house
+	Changes []seatflow.SeatChange // of an update: each seat once
+
+	Show seatflow.ShowID
+	Hall seatflow.HallID // of an update
+
 	since, to seatflow.Revision // what an update leads from and to
 	states    []byte            // of a snapshot
+	forms     *forms
+}
+
+// Form returns the frame as a transport encodes it beside its JSON. encode is
+// called once for each kind and frame, whoever asks; what it returned is shared
+// by all subscribers, so nobody may write to it.
+func (f *Frame) Form(kind string, encode func(*Frame) []byte) []byte {
+	if f.forms == nil { // not of a hub
+		return encode(f)
+	}
+	return f.forms.get(kind, func() []byte { return encode(f) })
+}
+
+// forms keeps the encodings of one frame, or of one map, by kind.
+type forms struct {
+	mu   sync.Mutex
+	list []form // a few transports at most
+}
+
+type form struct {
+	kind string
+	data []byte
+}
+
+func (f *forms) get(kind string, encode func() []byte) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.list {
+		if f.list[i].kind == kind {
+			return f.list[i].data
+		}
+	}
+	data := encode()
+	f.list = append(f.list, form{kind, data})
+	return data
 }
 
 // Subscription is one subscriber's queue of frames. One goroutine reads it;
