@@ -70,8 +70,11 @@ type Catalog interface {
 	Plan(ctx context.Context, hall HallID, version PlanVersion) (*Plan, error)
 	CreateShow(ctx context.Context, show Show) (Show, error)
 	// UpdateShow replaces what may change of a show (title, times, window,
-	// prices, limits, status) if show.Version is the one there (else
-	// ErrWrongState). Generation and partition stay.
+	// prices, limits, status, partition) if show.Version is the one there
+	// (else ErrWrongState). Another partition raises the generation in the
+	// same step, so that no order held in the old place can be inserted; it
+	// is ErrWrongState while an order of the show is pending. Otherwise the
+	// generation stays.
 	UpdateShow(ctx context.Context, show Show) (Show, error)
 	Show(ctx context.Context, id ShowID) (Show, error)
 	// Shows lists by start and id, after a show's place in that order (0: from

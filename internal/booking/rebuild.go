@@ -217,7 +217,8 @@ func (s *Service) rebuild(ctx context.Context, show seatflow.ShowID) error {
 // ViewOf derives the view that facts call for. A seat that an order has is in
 // the house even when its category has lost its price since.
 func ViewOf(house *seatflow.House, facts seatflow.Facts) seatflow.View {
-	v := seatflow.View{Show: house.Show.Ref(), Generation: facts.Generation, Base: house.Base()}
+	// The house may be remembered; the facts tell where the show is now.
+	v := seatflow.View{Show: facts.Show.Ref(), Generation: facts.Generation, Base: house.Base()}
 	for i := range facts.Orders {
 		r, ok := facts.Orders[i].Record()
 		if !ok {

@@ -223,14 +223,19 @@ func (s *Service) planOf(ctx context.Context, hall seatflow.HallID, version seat
 	return nil, invalid("planVersion", "hall %d has no plan version %d", hall, version)
 }
 
+// moveLead is how long before its sale a show may still move to another
+// partition: by then every node has read its row again.
+const moveLead = TTL + loadTime
+
 // UpdateShow replaces what may change of a show: title, times, sale window,
-// prices, limits and status, if show.Version is the one stored. Hall, plan and
-// currency cannot change; partition and generation are not the caller's. A
-// category that has a price keeps one, because its seats may be sold: to end
-// its sale block them.
+// prices, limits, status and, until shortly before its sale, partition, if
+// show.Version is the one stored. Hall, plan and currency cannot change;
+// generation is not the caller's. A category that has a price keeps one,
+// because its seats may be sold: to end its sale block them.
 //
-// When a category gains a price its seats join the show, and the caller must
-// rebuild the show's view; PricedMore tells.
+// When a category gains a price its seats join the show, and in another
+// partition the show has no view yet: the caller must rebuild it; NeedsView
+// tells.
 func (s *Service) UpdateShow(ctx context.Context, show seatflow.Show) (seatflow.Show, error) {
 	old, err := s.ledger.Show(ctx, show.ID)
 	if err != nil {
@@ -247,7 +252,15 @@ func (s *Service) UpdateShow(ctx context.Context, show seatflow.Show) (seatflow.
 	case show.Currency != old.Currency:
 		return seatflow.Show{}, invalid("currency", "cannot change: orders are in %s", old.Currency)
 	}
-	show.Partition, show.Generation, show.CreatedAt = old.Partition, old.Generation, old.CreatedAt
+	if show.Partition != old.Partition {
+		if show.Partition >= seatflow.Partitions {
+			return seatflow.Show{}, invalid("partition", "must be 0 to %d", seatflow.Partitions-1)
+		}
+		if !s.clock.Now().Add(moveLead).Before(old.SaleFrom) {
+			return seatflow.Show{}, invalid("partition", "can change until %d seconds before the sale begins", int(moveLead.Seconds()))
+		}
+	}
+	show.Generation, show.CreatedAt = old.Generation, old.CreatedAt
 	s.defaults.fill(&show, old.CreatedAt)
 	plan, err := s.cache.plan(ctx, s.ledger, show.Hall, show.PlanVersion)
 	if err != nil {
@@ -264,15 +277,24 @@ func (s *Service) UpdateShow(ctx context.Context, show seatflow.Show) (seatflow.
 	updated, err := s.ledger.UpdateShow(ctx, show)
 	// Whatever came of it, what is cached may no longer be so.
 	s.cache.forget(show.ID)
+	if errors.Is(err, seatflow.ErrWrongState) && show.Partition != old.Partition {
+		if now, again := s.ledger.Show(ctx, show.ID); again == nil && now.Version == show.Version {
+			return seatflow.Show{}, invalid("partition", "cannot change while an order of the show is pending")
+		}
+	}
 	if err != nil {
 		return seatflow.Show{}, public(err, "update show", show.ID)
 	}
 	return updated, nil
 }
 
-// PricedMore reports whether a change of a show put more categories on sale,
-// so that the seats of its view are no longer all there are.
-func PricedMore(before, after *seatflow.Show) bool {
+// NeedsView reports whether a change of a show calls for another view: it put
+// more categories on sale, so that the seats of its view are no longer all
+// there are, or it moved.
+func NeedsView(before, after *seatflow.Show) bool {
+	if before.Partition != after.Partition {
+		return true
+	}
 	for category := range after.Prices {
 		if _, ok := before.Prices[category]; !ok {
 			return true

@@ -313,17 +313,17 @@ func TestUpdateShow(t *testing.T) {
 	s := stored
 	s.Title, s.Status = "Last night", seatflow.ShowCancelled
 	s.Prices = map[string]int64{"Front": 5100, "Middle": 3100, "Rear": 0}
-	s.Partition, s.Generation = 1, 99
+	s.Generation = 99
 	got, err := h.UpdateShow(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := s
-	want.Version, want.Partition, want.Generation = stored.Version+1, stored.Partition, stored.Generation
+	want.Version, want.Generation = stored.Version+1, stored.Generation
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if !catalog.PricedMore(&stored, &got) || catalog.PricedMore(&got, &stored) {
+	if !catalog.NeedsView(&stored, &got) || catalog.NeedsView(&got, &stored) {
 		t.Error("the category that joined is not noticed")
 	}
 	// The house that was handed out stays as it was; the next is the new one.
@@ -343,6 +343,62 @@ func TestUpdateShow(t *testing.T) {
 	s.ID = 99
 	if _, err := h.UpdateShow(t.Context(), s); seatflow.CodeOf(err) != seatflow.CodeNotFound {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A show moves to another partition until shortly before its sale, not while
+// an order is pending, and needs a view there.
+func TestAShowMoves(t *testing.T) {
+	h := newHouse(t)
+	stored := h.create(t)
+	elsewhere := func(s seatflow.Show) seatflow.Show {
+		s.Partition = (s.Partition + 1) % seatflow.Partitions
+		return s
+	}
+	if _, err := h.UpdateShow(t.Context(), elsewhere(stored)); field(err) != "partition" {
+		t.Errorf("while it is on sale: %v", err)
+	}
+	stored.SaleFrom = noon.Add(10 * time.Minute)
+	stored, err := h.UpdateShow(t.Context(), stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := stored
+	bad.Partition = seatflow.Partitions
+	if _, err := h.UpdateShow(t.Context(), bad); field(err) != "partition" {
+		t.Errorf("a partition that is not there: %v", err)
+	}
+
+	order := seatflow.Order{No: "00000000000000000000000001", Show: stored.ID, User: "early", Kind: seatflow.KindSale, TakenAt: noon,
+		Deadline: noon.Add(time.Minute), Cap: noon.Add(time.Hour), Items: []seatflow.OrderItem{{Seat: 1, Price: 1}}, Total: seatflow.Money{Amount: 1, Currency: "EUR"}}
+	if _, err := h.ledger.InsertOrder(t.Context(), seatflow.NewOrder{Order: order, Generation: stored.Generation}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.UpdateShow(t.Context(), elsewhere(stored)); field(err) != "partition" {
+		t.Errorf("while an order is pending: %v", err)
+	}
+	if _, err := h.ledger.CancelOrder(t.Context(), seatflow.OrderChange{No: order.No}); err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := h.UpdateShow(t.Context(), elsewhere(stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := elsewhere(stored)
+	want.Version, want.Generation = stored.Version+1, stored.Generation+1
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if !catalog.NeedsView(&stored, &got) {
+		t.Error("it needs no view in its new place")
+	}
+	if house, err := h.House(t.Context(), stored.ID); err != nil || house.Show.Partition != got.Partition {
+		t.Errorf("its house is in partition %d, %v", house.Show.Partition, err)
+	}
+	h.clock.Advance(9*time.Minute + 54*time.Second)
+	if _, err := h.UpdateShow(t.Context(), elsewhere(got)); field(err) != "partition" {
+		t.Errorf("six seconds before its sale: %v", err)
 	}
 }
 

@@ -381,6 +381,13 @@ func TestLedgerSuiteSees(t *testing.T) {
 				return nil
 			}
 		}},
+		{"a show that moves keeps its generation", "catalog/show moves", func(b *brokenLedger) {
+			b.update = func(ctx context.Context, show seatflow.Show) (seatflow.Show, error) {
+				got, err := b.Ledger.UpdateShow(ctx, show)
+				got.Generation = show.Generation
+				return got, err
+			}
+		}},
 		{"a show is updated over another's update", "catalog/show updates", func(b *brokenLedger) {
 			b.update = func(ctx context.Context, show seatflow.Show) (seatflow.Show, error) {
 				if now, err := b.Ledger.Show(ctx, show.ID); err == nil {

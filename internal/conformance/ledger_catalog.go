@@ -13,6 +13,7 @@ var ledgerCatalogCases = []ledgerCase{
 	{"catalog/plans refused", ledgerPlansRefused},
 	{"catalog/shows", ledgerShows},
 	{"catalog/show updates", ledgerShowUpdates},
+	{"catalog/show moves", ledgerShowMoves},
 }
 
 func ledgerHalls(t *ledgerTest) {
@@ -200,6 +201,37 @@ func ledgerShows(t *ledgerTest) {
 	t.same("after the last", list(third.ID, time.Time{}, 10), []seatflow.ShowID(nil))
 }
 
+// Another partition raises the generation in the same step: what was held in
+// the old place is stale. It waits for pending orders to end.
+func ledgerShowMoves(t *ledgerTest) {
+	ctx := t.Context()
+	show, order := t.pending(2)
+	there := show
+	there.Partition = 9
+	_, err := t.l.UpdateShow(ctx, there)
+	t.wantErr("while an order is pending", err, seatflow.ErrWrongState)
+	stands, err := t.l.Show(ctx, show.ID)
+	t.wantErr("show", err, nil)
+	t.same("what stands", stands, show)
+
+	if _, err := t.l.CancelOrder(ctx, by(order, buyer)); err != nil {
+		t.Fatalf("cancel: %v", err)
+	}
+	held := t.sale(show, buyer.User, "held before", 5) // under the old generation
+	got, err := t.l.UpdateShow(ctx, there)
+	if err != nil {
+		t.Fatalf("move: %v", err)
+	}
+	if got.Partition != 9 || got.Generation != show.Generation+1 || got.Version != show.Version+1 {
+		t.Errorf("moved: partition %d, generation %d, version %d", got.Partition, got.Generation, got.Version)
+	}
+	stands, err = t.l.Show(ctx, show.ID)
+	t.wantErr("show", err, nil)
+	t.same("what stands", stands, got)
+	_, err = t.l.InsertOrder(ctx, held)
+	t.wantErr("an order held in the old place", err, seatflow.ErrStaleGeneration)
+}
+
 func ledgerShowUpdates(t *ledgerTest) {
 	ctx := t.Context()
 	show := t.show(10)
@@ -209,7 +241,7 @@ func ledgerShowUpdates(t *ledgerTest) {
 	change := show
 	change.Title, change.Status, change.LimitPerUser, change.Prices = "Dernière", seatflow.ShowCancelled, 0, map[string]int64{"Stalls": 1}
 	change.Starts, change.HoldFor = change.Starts.Add(time.Hour), time.Minute
-	change.Partition, change.Hall, change.PlanVersion, change.Generation = 9, 99, 99, 99 // none of these may change
+	change.Hall, change.PlanVersion, change.Generation = 99, 99, 99 // none of these may change
 	got, err := t.l.UpdateShow(ctx, change)
 	if err != nil {
 		t.Fatalf("update: %v", err)

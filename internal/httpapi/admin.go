@@ -211,6 +211,12 @@ func (a *API) updateShow(c *call) error {
 	set(&s.Title, in.Title)
 	set(&s.Prices, in.Prices)
 	set(&s.LimitPerUser, in.LimitPerUser)
+	if in.Partition != nil {
+		if *in.Partition < 0 || *in.Partition >= seatflow.Partitions {
+			return invalid("partition", fmt.Sprintf("must be 0 to %d", seatflow.Partitions-1))
+		}
+		s.Partition = seatflow.Partition(*in.Partition)
+	}
 	for _, t := range []struct {
 		to *time.Time
 		is *time.Time
@@ -237,11 +243,11 @@ func (a *API) updateShow(c *call) error {
 	if s, err = a.opt.Catalog.UpdateShow(c.ctx, s); err != nil {
 		return err
 	}
-	if catalog.PricedMore(&before, &s) {
-		// More seats are for sale: the view must have them. The change is
-		// made whatever comes of it; booking tries until it succeeds.
+	if catalog.NeedsView(&before, &s) {
+		// The change is made whatever comes of it; booking tries until it
+		// succeeds.
 		if err := a.opt.Booking.Rebuild(c.ctx, s.ID); err != nil {
-			a.opt.Log.WarnContext(c.ctx, "the seat map does not have the seats that are newly for sale yet", "show", s.ID, "error", err)
+			a.opt.Log.WarnContext(c.ctx, "the seat map does not follow a change of its show yet", "show", s.ID, "error", err)
 		}
 	}
 	return c.replyShow(http.StatusOK, s.ID)

@@ -321,6 +321,12 @@ func TestAdmin(t *testing.T) {
 	if f := s.saved; f.Version != 3 || f.Title != "Other" || f.Status != "cancelled" || f.HoldFor != time.Minute || f.Prices["A"] != 7 || f.Currency != "EUR" || f.LimitPerUser != 6 {
 		t.Errorf("saved %+v", f)
 	}
+	s.do("PATCH /api/v1/admin/shows/1", `{"partition":63}`, "staff").is(200)
+	if s.saved.Partition != 63 || s.saved.Title != "A show" {
+		t.Errorf("saved %+v", s.saved)
+	}
+	s.do("PATCH /api/v1/admin/shows/1", `{"partition":64}`, "staff").is(400).problem(seatflow.CodeInvalid, seatflow.ReasonField)
+	s.do("PATCH /api/v1/admin/shows/1", `{"partition":-1}`, "staff").is(400).problem(seatflow.CodeInvalid, seatflow.ReasonField)
 	s.do("PATCH /api/v1/admin/shows/1", `{}`, "staff").is(200)
 	if s.saved.Version != 4 || s.saved.Title != "A show" {
 		t.Errorf("saved %+v", s.saved)

@@ -22,7 +22,7 @@ func (c *call) show(house *seatflow.House) Show {
 		PlanVersion: int(s.PlanVersion), Starts: instant(s.Starts), Ends: instant(s.Ends),
 		SaleFrom: instant(s.SaleFrom), SaleUntil: instant(s.SaleUntil), Currency: s.Currency, Prices: s.Prices,
 		LimitPerUser: s.LimitPerUser, HoldSeconds: int64(s.HoldFor.Seconds()), HoldCapSeconds: int64(s.HoldCap.Seconds()),
-		ExtendSeconds: int64(s.ExtendBy.Seconds()), Status: string(s.Status), Version: s.Version,
+		ExtendSeconds: int64(s.ExtendBy.Seconds()), Status: string(s.Status), Version: s.Version, Partition: int(s.Partition),
 		OnSale: s.Status == seatflow.ShowPublished && !now.Before(s.SaleFrom) && now.Before(s.SaleUntil),
 	}
 	if m, err := c.api.opt.Live.Map(c.ctx, s.ID); err == nil {

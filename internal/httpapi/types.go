@@ -142,6 +142,7 @@ type Show struct {
 	Status         string           `json:"status" enum:"published,cancelled"`
 	OnSale         bool             `json:"onSale" doc:"May be ordered now"`
 	Version        int64            `json:"version" doc:"Grows with every change of the show"`
+	Partition      int              `json:"partition" doc:"The shard that its seats live in, 0 to 63"`
 	Counts         *Counts          `json:"counts,omitzero" doc:"Absent while the seat map cannot be read"`
 }
 
@@ -182,6 +183,7 @@ type UpdateShow struct {
 	HoldCapSeconds *int64            `json:"holdCapSeconds,omitzero"`
 	ExtendSeconds  *int64            `json:"extendSeconds,omitzero"`
 	Status         *string           `json:"status,omitzero" enum:"published,cancelled"`
+	Partition      *int              `json:"partition,omitzero" minimum:"0" maximum:"63" doc:"Moves the show to another shard, such as one of its own; until shortly before its sale, and not while an order is pending"`
 }
 
 // Seat is a seat of a show and its state.

@@ -160,12 +160,24 @@ func (l *Ledger) UpdateShow(ctx context.Context, show seatflow.Show) (seatflow.S
 			return was, domainError{fmt.Errorf("ledger: show %d has version %d, not %d: %w", show.ID, was.Version, show.Version, seatflow.ErrWrongState)}
 		}
 		s := asStored(show)
-		s.Hall, s.PlanVersion, s.Partition, s.Generation, s.CreatedAt = was.Hall, was.PlanVersion, was.Partition, was.Generation, was.CreatedAt
+		s.Hall, s.PlanVersion, s.Generation, s.CreatedAt = was.Hall, was.PlanVersion, was.Generation, was.CreatedAt
 		s.Version++
+		if s.Partition != was.Partition {
+			s.Generation++
+			var pending bool
+			if err := t.QueryRowContext(t.ctx, "SELECT EXISTS (SELECT 1 FROM order_seat s JOIN order_info o ON o.no = s.order_no WHERE s.show_id = ? AND o.state = ?)",
+				int64(s.ID), string(seatflow.OrderPending)).Scan(&pending); err != nil {
+				return was, err
+			}
+			if pending {
+				return was, domainError{fmt.Errorf("ledger: show %d has pending orders and stays in partition %d: %w", s.ID, was.Partition, seatflow.ErrWrongState)}
+			}
+		}
 		return s, t.execOne("UPDATE "+showTable+" SET title = ?, starts = ?, ends = ?, sale_from = ?, sale_until = ?, currency = ?, prices = ?, "+
-			"limit_per_user = ?, hold_for = ?, hold_cap = ?, extend_by = ?, status = ?, version = ? WHERE id = ? AND version = ?",
+			"limit_per_user = ?, hold_for = ?, hold_cap = ?, extend_by = ?, status = ?, partition_no = ?, generation = ?, version = ? WHERE id = ? AND version = ?",
 			s.Title, micros(s.Starts), micros(s.Ends), micros(s.SaleFrom), micros(s.SaleUntil), s.Currency, prices, s.LimitPerUser,
-			s.HoldFor.Microseconds(), s.HoldCap.Microseconds(), s.ExtendBy.Microseconds(), string(s.Status), s.Version, int64(s.ID), was.Version)
+			s.HoldFor.Microseconds(), s.HoldCap.Microseconds(), s.ExtendBy.Microseconds(), string(s.Status),
+			int64(s.Partition), int64(s.Generation), s.Version, int64(s.ID), was.Version)
 	})
 }
 

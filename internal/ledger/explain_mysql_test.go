@@ -212,8 +212,11 @@ func work(t *testing.T, l *Ledger, show, other seatflow.Show) {
 	check("raise", err)
 	_, err = l.Show(ctx, other.ID)
 	check("show", err)
-	_, err = l.UpdateShow(ctx, other)
+	other, err = l.UpdateShow(ctx, other)
 	check("update", err)
+	other.Partition++
+	_, err = l.UpdateShow(ctx, other)
+	check("move", err)
 	_, err = l.Shows(ctx, show.ID, time.Time{}, 10)
 	check("shows", err)
 	_, err = l.Shows(ctx, 0, time.Now(), 10)

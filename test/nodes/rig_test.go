@@ -305,8 +305,14 @@ func (d *deployment) openShow(rows, seats int, extra map[string]any) int {
 	for _, c := range plan.Categories {
 		prices[c.Name] = 1000
 	}
+	return d.addShow(hall.ID, prices, extra)
+}
+
+// addShow opens a show in a hall that has a plan.
+func (d *deployment) addShow(hall int, prices map[string]int, extra map[string]any) int {
+	d.t.Helper()
 	now := time.Now().UTC()
-	show := map[string]any{"hallId": hall.ID, "planVersion": 1, "title": "Show", "starts": now.Add(24 * time.Hour).Format(time.RFC3339),
+	show := map[string]any{"hallId": hall, "planVersion": 1, "title": "Show", "starts": now.Add(24 * time.Hour).Format(time.RFC3339),
 		"ends": now.Add(26 * time.Hour).Format(time.RFC3339), "saleFrom": now.Add(-time.Hour).Format(time.RFC3339),
 		"saleUntil": now.Add(24 * time.Hour).Format(time.RFC3339), "currency": "EUR", "prices": prices}
 	for k, v := range extra {

@@ -85,6 +85,13 @@ func (w *watcher) follow(ctx context.Context, client *http.Client, base string) 
 	}
 }
 
+// position is the revision of the watcher's map, "" before it has one.
+func (w *watcher) position() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.revision
+}
+
 func (w *watcher) apply(event, id string, data []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
