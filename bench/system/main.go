@@ -41,7 +41,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds to take the median of")
 	flag.IntVar(&s.seconds, "seconds", 4, "length of one wrk run")
 	flag.BoolVar(&s.smoke, "smoke", false, "run everything for a moment, to see that it works; judge no number")
-	flag.StringVar(&s.only, "only", "", "one measurement: orders, hot, map, half, lone, mixed or distributed")
+	flag.StringVar(&s.only, "only", "", "one measurement: orders, hot, map, half, lone, mixed, distributed or parts")
 	flag.StringVar(&s.profile, "profile", "", "write CPU profiles of the server to this folder")
 	flag.Parse()
 	if s.smoke {
@@ -77,7 +77,7 @@ func run(ctx context.Context, s settings) error {
 		}
 	}
 	began := time.Now()
-	if s.only != netName {
+	if s.only != netName && s.only != partsName {
 		for n := range s.rounds {
 			if err := b.round(ctx, n); err != nil {
 				return fmt.Errorf("round %d: %w", n+1, err)
@@ -86,6 +86,11 @@ func run(ctx context.Context, s settings) error {
 	}
 	if b.wants(netName) {
 		if err := b.net(ctx); err != nil {
+			return err
+		}
+	}
+	if b.wants(partsName) {
+		if err := b.measureParts(ctx); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -16,12 +15,7 @@ func (b *bench) netValues(of func(*netMeasured) float64) []float64 {
 }
 
 func (b *bench) netMedian(of func(*netMeasured) float64) float64 {
-	v := b.netValues(of)
-	slices.Sort(v)
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
+	return medianOf(b.netValues(of))
 }
 
 // distributed tells of the rounds on Redis, MariaDB and NATS.
@@ -42,22 +36,11 @@ func (b *bench) distributed(p func(string, ...any)) {
 		{"hot-seat losers ÷ plain design", func(m *netMeasured) float64 { return ratio(m.hot.rate(), m.plainHot.rate()) }, 2, false},
 	} {
 		got := b.netMedian(r.of)
-		sign, ok := "≥", got >= r.target
-		if r.most {
-			sign, ok = "≤", got <= r.target
-		}
-		verdict := "reached"
-		switch {
-		case b.smoke:
-			verdict = "not judged"
-		case !ok:
-			verdict = "**missed**"
-		}
 		var rounds []string
 		for _, v := range b.netValues(r.of) {
 			rounds = append(rounds, fmt.Sprintf("%.2f", v))
 		}
-		p("| %s | %.2f | %s | %s %g | %s |\n", r.what, got, strings.Join(rounds, " "), sign, r.target, verdict)
+		p("| %s | %.2f | %s | %s | %s |\n", r.what, got, strings.Join(rounds, " "), target(r.target, r.most), b.verdict(got, r.target, r.most))
 	}
 	p("\n| run | a second | p50 ms | p99 ms | server CPU µs each |\n| --- | ---: | ---: | ---: | ---: |\n")
 	line := func(what string, of func(*netMeasured) wrkRun) {

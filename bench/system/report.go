@@ -11,12 +11,34 @@ import (
 
 // median of a number over the rounds.
 func (b *bench) median(of func(*measured) float64) float64 {
-	v := b.values(of)
+	return medianOf(b.values(of))
+}
+
+// medianOf is the median of one or more numbers, which it sorts.
+func medianOf(v []float64) float64 {
 	slices.Sort(v)
 	if n := len(v); n%2 == 0 {
 		return (v[n/2-1] + v[n/2]) / 2
 	}
 	return v[len(v)/2]
+}
+
+// target writes a bound; verdict, whether a number keeps it.
+func target(bound float64, most bool) string {
+	if most {
+		return fmt.Sprintf("≤ %g", bound)
+	}
+	return fmt.Sprintf("≥ %g", bound)
+}
+
+func (b *bench) verdict(got, bound float64, most bool) string {
+	switch {
+	case b.smoke:
+		return "not judged"
+	case most && got > bound, !most && got < bound:
+		return "**missed**"
+	}
+	return "reached"
 }
 
 func (b *bench) values(of func(*measured) float64) []float64 {
@@ -75,6 +97,9 @@ func (b *bench) text(took time.Duration) (string, error) {
 	if len(b.nets) > 0 {
 		b.distributed(p)
 	}
+	if len(b.parts) > 0 {
+		b.partsTable(p)
+	}
 	return w.String(), nil
 }
 
@@ -86,22 +111,11 @@ func (b *bench) embedded(p func(string, ...any)) {
 			continue
 		}
 		got := b.median(r.got)
-		sign, ok := "≥", got >= r.target
-		if r.most {
-			sign, ok = "≤", got <= r.target
-		}
-		verdict := "reached"
-		switch {
-		case b.smoke:
-			verdict = "not judged"
-		case !ok:
-			verdict = "**missed**"
-		}
 		rounds := make([]string, 0, len(b.rounds))
 		for _, v := range b.values(r.got) {
 			rounds = append(rounds, fmt.Sprintf(r.format, v))
 		}
-		p("| %s | "+r.format+" | %s | %s %g | %s |\n", r.what, got, strings.Join(rounds, " "), sign, r.target, verdict)
+		p("| %s | "+r.format+" | %s | %s | %s |\n", r.what, got, strings.Join(rounds, " "), target(r.target, r.most), b.verdict(got, r.target, r.most))
 	}
 
 	p("\n## Numbers behind them\n\n| run | a second | p50 ms | p99 ms | server CPU µs each |\n| --- | ---: | ---: | ---: | ---: |\n")

@@ -45,6 +45,7 @@ type bench struct {
 	work   string
 	rounds []*measured
 	nets   []*netMeasured
+	parts  []*part
 }
 
 func (b *bench) wants(name string) bool { return b.only == "" || b.only == name }

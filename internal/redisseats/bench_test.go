@@ -83,11 +83,16 @@ func serverTime(b *testing.B, s *Store) (sum float64) {
 	return sum
 }
 
-func benchHold(s *Store, ref seatflow.ShowRef, n, rate int, want seatflow.HoldOutcome, ids ...seatflow.SeatID) error {
+// benchAsk is a hold by a buyer of its own.
+func benchAsk(ref seatflow.ShowRef, n, rate int, ids ...seatflow.SeatID) seatflow.HoldRequest {
 	req := seatflow.HoldRequest{Show: ref, Owner: order(n), User: seatflow.UserID(fmt.Sprint("user-", n)), Seats: ids,
 		For: 15 * time.Minute, Cap: 30 * time.Minute, Limit: 6, Rate: rate}
 	req.KeyHash = seatflow.KeyHash{1, byte(n), byte(n >> 8), byte(n >> 16)}
-	r, err := s.Hold(context.Background(), req)
+	return req
+}
+
+func benchHold(s *Store, ref seatflow.ShowRef, n, rate int, want seatflow.HoldOutcome, ids ...seatflow.SeatID) error {
+	r, err := s.Hold(context.Background(), benchAsk(ref, n, rate, ids...))
 	if err == nil && r.Outcome != want {
 		err = fmt.Errorf("%+v, want %v", r, want)
 	}

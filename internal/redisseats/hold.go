@@ -70,16 +70,7 @@ func (s *Store) Hold(ctx context.Context, req seatflow.HoldRequest) (seatflow.Ho
 	if err := checkHold(&req); err != nil {
 		return seatflow.HoldReply{}, err
 	}
-	k := s.keys.of(&req.Show)
-	args := make([]string, 9, 10+len(req.Seats)) // one more for a clock of tests
-	args[0], args[1] = strconv.FormatInt(int64(req.Show.ID), 10), req.Owner.String()
-	args[2], args[3] = string(req.User), formatKey(req.KeyHash)
-	args[4], args[5], args[6] = until(&req.Show), milliseconds(req.For), milliseconds(max(0, req.Cap))
-	args[7], args[8] = strconv.Itoa(max(0, req.Limit)), strconv.Itoa(max(0, req.Rate))
-	for _, id := range req.Seats {
-		args = append(args, formatSeat(id))
-	}
-	r, err := s.showCall(ctx, &req.Show, scriptHold, k.hold, args)
+	r, err := s.showCall(ctx, &req.Show, scriptHold, s.keys.of(&req.Show).hold, holdArgs(&req))
 	if errors.Is(err, seatflow.ErrNotReady) {
 		return seatflow.HoldReply{Outcome: seatflow.OutcomeNotReady}, nil
 	}
@@ -102,6 +93,18 @@ func (s *Store) Hold(ctx context.Context, req seatflow.HoldRequest) (seatflow.Ho
 		return seatflow.HoldReply{}, r.strange(scriptHold)
 	}
 	return h, nil
+}
+
+func holdArgs(req *seatflow.HoldRequest) []string {
+	args := make([]string, 9, 10+len(req.Seats)) // one more for a clock of tests
+	args[0], args[1] = strconv.FormatInt(int64(req.Show.ID), 10), req.Owner.String()
+	args[2], args[3] = string(req.User), formatKey(req.KeyHash)
+	args[4], args[5], args[6] = until(&req.Show), milliseconds(req.For), milliseconds(max(0, req.Cap))
+	args[7], args[8] = strconv.Itoa(max(0, req.Limit)), strconv.Itoa(max(0, req.Rate))
+	for _, id := range req.Seats {
+		args = append(args, formatSeat(id))
+	}
+	return args
 }
 
 // strange is the error for a reply that the script does not give.
