@@ -12,7 +12,10 @@ import (
 )
 
 func migrateCommand() *cobra.Command {
-	var facts string
+	var (
+		facts     string
+		newSecret bool
+	)
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the schema of shared facts to this version", Args: noArgs,
 		Long: `Bring the schema in MySQL or MariaDB to this binary's version, under a lock of
@@ -20,6 +23,9 @@ the database, so that any number may run at once: one works, the others wait
 and find it done. A server does the same when it starts; run this before, where
 servers may not change the schema. A schema newer than the binary is left alone
 and is an error.
+
+With --new-secret it also lets the nodes bring another signing secret than
+before: stop them all first. Tokens signed with the old one stop working.
 
 The URL is read from SEATFLOW_LEDGER when --ledger is not given, which keeps
 the password out of the list of processes.`,
@@ -40,9 +46,16 @@ the password out of the list of processes.`,
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the schema is this version's")
+			if newSecret {
+				if err := app.NewSecret(cmd.Context(), facts); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), "the next node to start sets the secret")
+			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&facts, "ledger", "", "mysql://USER:PASSWORD@HOST:PORT/DATABASE; default: SEATFLOW_LEDGER")
+	cmd.Flags().BoolVar(&newSecret, "new-secret", false, "let the next node to start set the secret that all must have")
 	return cmd
 }

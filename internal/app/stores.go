@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,7 +79,26 @@ func (s *stores) openLedger(ctx context.Context, cfg config.Config, o ledger.Opt
 		return fmt.Errorf("ledger: %w", err)
 	}
 	s.closes = append(s.closes, s.ledger.Close)
-	return nil
+	if cfg.Ledger == "sqlite" {
+		return nil
+	}
+	return s.checkSecret(ctx)
+}
+
+// agreedSecret is under which name nodes compare their secrets.
+const agreedSecret = "secret"
+
+// checkSecret holds this node's secret against the one that the other nodes on
+// these facts sign with: with another, every token would be good on some nodes
+// and bad on others. What is compared does not tell the secret.
+func (s *stores) checkSecret(ctx context.Context) error {
+	mine := int64(binary.BigEndian.Uint64(derive(s.folder.secret, "agree")) >> 1)
+	stands, err := s.ledger.Agree(ctx, agreedSecret, mine)
+	if err == nil && stands != mine {
+		err = errors.New("this node's secret is not the one that the others on this ledger sign with, so tokens would be refused by turns: " +
+			"give every node the same --secret-file; if it was changed on purpose, stop all nodes and run seatflow migrate --new-secret")
+	}
+	return err
 }
 
 func (s *stores) openSeats(ctx context.Context, cfg config.Config, log *slog.Logger) error {

@@ -67,3 +67,14 @@ func (d *Deployment) Close() error {
 func Migrate(ctx context.Context, ledgerURL string, log *slog.Logger) error {
 	return ledger.Migrate(ctx, ledgerURL, log)
 }
+
+// NewSecret lets the next node that starts on shared facts bring another
+// secret than the nodes before it.
+func NewSecret(ctx context.Context, ledgerURL string) (err error) {
+	l, err := ledger.OpenMySQL(ctx, ledgerURL, ledger.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	return l.Disagree(ctx, agreedSecret)
+}

@@ -114,7 +114,7 @@ func (r *rush) buy(ctx context.Context, token, key string) {
 }
 
 func (r *rush) pay(ctx context.Context, token string, o order) {
-	if !r.d.checkout(ctx, r.node(), token, o) {
+	if !r.d.checkout(ctx, r.node(), r.node(), token, o) {
 		return
 	}
 	for range 20 {
@@ -132,9 +132,9 @@ func (r *rush) pay(ctx context.Context, token string, o order) {
 	}
 }
 
-// checkout begins a payment at a node and fills in the sandbox's card form
-// there.
-func (d *deployment) checkout(ctx context.Context, base, token string, o order) bool {
+// checkout begins a payment at one node and fills in the sandbox's card form
+// at another.
+func (d *deployment) checkout(ctx context.Context, base, form, token string, o order) bool {
 	a, err := d.try(ctx, base, token, "POST", "/api/v1/orders/"+o.No+"/payments", "", map[string]any{})
 	var checkout struct {
 		URL string `json:"url"`
@@ -142,14 +142,14 @@ func (d *deployment) checkout(ctx context.Context, base, token string, o order) 
 	if err != nil || a.status != 201 || json.Unmarshal(a.body, &checkout) != nil {
 		return false
 	}
-	p, err := d.try(ctx, base, token, "POST", checkout.URL, "", map[string]any{"outcome": "succeed"})
+	p, err := d.try(ctx, form, token, "POST", checkout.URL, "", map[string]any{"outcome": "succeed"})
 	return err == nil && p.status == 202
 }
 
 // settle pays an order and waits until it is paid.
 func (d *deployment) settle(token string, o order) {
 	d.t.Helper()
-	if !d.checkout(d.t.Context(), d.nodes[0].url, token, o) {
+	if !d.checkout(d.t.Context(), d.nodes[0].url, d.nodes[1].url, token, o) {
 		d.t.Fatalf("order %s could not be paid", o.No)
 	}
 	waitFor(d.t, "order "+o.No+" to be paid", backAgain, func() bool {
