@@ -101,6 +101,25 @@ func (t *busTest) within(d time.Duration) context.Context {
 	return ctx
 }
 
+// healthy wants a bus to be healthy, at once or soon: each answer is about the
+// moment in which it is given, and one stream of a cluster may find its leader
+// seconds after another that messages already go through.
+func (t *busTest) healthy(node int, when string) {
+	t.Helper()
+	ctx := t.within(t.Patience)
+	for {
+		err := t.node(node).Healthy(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(t.Patience / 300):
+		case <-ctx.Done():
+			t.Fatalf("not healthy %s: %v", when, err)
+		}
+	}
+}
+
 // ends waits for a call that must come to its end.
 func (t *busTest) ends(what string, done <-chan error) error {
 	t.Helper()

@@ -62,9 +62,7 @@ func busDroppedQuietly(t *busTest) {
 	t.Drop("seatflow.orders.1.order.paid")
 	t.noLast(1, "seatflow.orders.>")
 	t.Drop("seatflow.orders.1.order.paid")
-	if err := t.node(0).Healthy(t.within(t.Patience)); err != nil {
-		t.Fatalf("not healthy after a stream was deleted: %v", err)
-	}
+	t.healthy(0, "after a stream was deleted")
 	t.publish(0, message("seatflow.orders.1.order.paid", 1))
 	l.nothing(seatsSubject(1))
 }
@@ -200,9 +198,7 @@ func busAway(t *busTest) {
 	t.publish(1, third...)
 	l.want(third...)
 	late.until(third[9].ID)
-	if err := t.node(1).Healthy(t.within(t.Patience)); err != nil {
-		t.Fatalf("not healthy once the bus is back: %v", err)
-	}
+	t.healthy(1, "once the bus is back")
 	t.last(0, seatsSubject(1), third[9])
 }
 

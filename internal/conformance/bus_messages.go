@@ -402,9 +402,7 @@ func busNothing(t *busTest) {
 	if err := t.node(0).Publish(t.Context()); err != nil {
 		t.Fatalf("publishing nothing: %v", err)
 	}
-	if err := t.node(0).Healthy(t.within(t.Patience)); err != nil {
-		t.Fatalf("not healthy: %v", err)
-	}
+	t.healthy(0, "at rest")
 	// A subscription without ready.
 	ctx, cancel := context.WithCancel(t.Context())
 	got, done := make(chan string, 100), make(chan error, 1)
