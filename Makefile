@@ -9,6 +9,8 @@ GO ?= go
 FUZZTIME ?= 10m
 # Packages to test.
 PKG ?= ./...
+# A seed to tell the story of, e.g. make simulate SEED=7; without one, all of them.
+SEED ?=
 # Arguments for run and demo, e.g. make demo ARGS="--until sold-out".
 ARGS ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -36,6 +38,9 @@ setup: ## Install what the tests need besides Go (Debian packages, npm modules)
 .PHONY: test
 test: setup ## Run every test under the race detector; nothing is skipped
 	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -race -timeout 30m $(PKG)
+ifeq ($(PKG),./...)
+	$(GO) test ./internal/simulate # more worlds than the race detector has time for
+endif
 
 .PHONY: test-page
 test-page: setup ## Run the tests of the page only: its modules in Node, the page in a browser
@@ -54,9 +59,14 @@ fuzz: ## Run each fuzz target for FUZZTIME (10m)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
 .PHONY: explore
-explore: setup ## Run the random tests for long: 100,000 operations against two stores, 500 corrupted houses
+explore: setup ## Run the random tests for long: 100,000 operations against two stores, 500 corrupted houses, every sabotage from seed 1
 	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -count 1 -timeout 60m ./internal/redisseats -run Differential -differential 100000 -v
 	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -count 1 -timeout 60m ./internal/reconcile -run TestAnyCorruptionIsRepaired -corruptions 500 -v
+	$(GO) test -count 1 -timeout 60m ./internal/simulate -run TestSabotage -v -args -full
+
+.PHONY: simulate
+simulate: ## Run simulated worlds until Ctrl-C, from seed FROM (1) for FOR (no end); with SEED=7 tell of one
+	@GO="$(GO)" scripts/simulate.sh $(SEED)
 
 .PHONY: bench
 bench: setup ## Measure everything and rewrite docs/benchmarks.md

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seatflow"
+	"seatflow/internal/sabotage"
 )
 
 // Order reads an order: a buyer's own, or anybody's for staff.
@@ -52,6 +53,9 @@ func (s *Service) History(ctx context.Context, actor seatflow.Actor, no seatflow
 func (s *Service) Cancel(ctx context.Context, actor seatflow.Actor, no seatflow.OrderNo) (seatflow.Order, error) {
 	dctx, cancel := s.detached(ctx)
 	defer cancel()
+	if sabotage.On(sabotage.FreeBeforeLedger) {
+		s.tellEarly(dctx, no, seatflow.OrderCancelled)
+	}
 	o, err := s.ledger.CancelOrder(dctx, seatflow.OrderChange{No: no, User: buyerOf(actor), Actor: actor})
 	if err != nil {
 		return seatflow.Order{}, asError(err, &o)
@@ -124,6 +128,9 @@ func (s *Service) BeginPayment(ctx context.Context, actor seatflow.Actor, no sea
 func (s *Service) ApplyPayment(ctx context.Context, event seatflow.PaymentEvent) (seatflow.PaymentOutcome, error) {
 	dctx, cancel := s.detached(ctx)
 	defer cancel()
+	if sabotage.On(sabotage.PublishBeforeCommit) {
+		s.tellEarly(dctx, event.Order, seatflow.OrderPaid)
+	}
 	out, err := s.ledger.RecordPayment(dctx, event, seatflow.System("payment:"+event.Provider))
 	if err != nil {
 		return seatflow.PaymentOutcome{}, asError(err, nil)
@@ -210,6 +217,19 @@ func (s *Service) viewed(ctx context.Context, show seatflow.ShowID, owner seatfl
 	}
 	s.log.WarnContext(ctx, "the view could not be told; queued", "show", show, "order", owner.Order, "err", err)
 	s.laterSettle(show, owner)
+}
+
+// tellEarly is what the code must never do: show the view a state that the
+// ledger has not decided.
+func (s *Service) tellEarly(ctx context.Context, no seatflow.OrderNo, state seatflow.OrderState) {
+	o, err := s.ledger.Order(ctx, no, "")
+	if err != nil || o.State != seatflow.OrderPending {
+		return
+	}
+	if house, err := s.houses.House(ctx, o.Show); err == nil {
+		o.State = state
+		_ = s.show(ctx, house.Show.Ref(), &o)
+	}
 }
 
 // show makes the view agree with an order's state. Every step is fenced by

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seatflow"
+	"seatflow/internal/sabotage"
 )
 
 // CheckKey refuses an idempotency key that is not 1–64 printable ASCII
@@ -233,6 +234,13 @@ func (s *Service) holdAndInsert(ctx context.Context, house *seatflow.House, orde
 		Show: show.Ref(), User: order.User, KeyHash: seatflow.HashKey(order.User, order.Key),
 		Seats: order.Seats(), For: holdFor(show, req.Actor), Cap: show.HoldCap, Limit: show.LimitPerUser, Rate: s.showRate,
 	}
+	if sabotage.On(sabotage.LimitOutsideStep) && hold.Limit > 0 {
+		snap, err := s.seats.Snapshot(ctx, hold.Show, seatflow.DetailUsers)
+		if err == nil && snap.Users[hold.User]+len(hold.Seats) > hold.Limit {
+			return Created{}, &seatflow.Error{Code: seatflow.CodeOverLimit, Reason: seatflow.ReasonOverLimit, Args: []any{hold.Limit, 0}}
+		}
+		hold.Limit = 0
+	}
 	var rebuilt, settled, stale, renamed bool
 	order.No = s.newNo()
 	for {
@@ -391,6 +399,9 @@ func (s *Service) stands(ctx context.Context, no seatflow.OrderNo, show seatflow
 	if err == nil || !errors.Is(err, seatflow.ErrNotFound) {
 		return row, err
 	}
+	if sabotage.On(sabotage.TrustSelect) {
+		return seatflow.Order{No: no, State: seatflow.OrderVoid}, nil
+	}
 	// Not found proves nothing about a commit in flight: make it so.
 	return s.ledger.VoidOrder(dctx, no, show, seatflow.System("settle"))
 }
@@ -419,6 +430,9 @@ const giveBackFor = time.Second
 // it is confirmed.
 func (s *Service) giveBack(ctx context.Context, ref seatflow.ShowRef, owner seatflow.Owner, after string) {
 	s.metrics.Compensations.Inc(after)
+	if sabotage.On(sabotage.ForgetRelease) {
+		return
+	}
 	// The caller waits for this: a store that does not answer is told later.
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(s.deadline, giveBackFor))
 	defer cancel()

@@ -1,9 +1,11 @@
 package booking
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,6 +103,10 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case <-s.later.woken:
 		case <-timer.C:
+			select {
+			case <-s.later.woken: // one round answers both
+			default:
+			}
 		}
 		s.SettleOwed(ctx)
 		timer.Reset(laterEvery)
@@ -112,7 +118,8 @@ func (s *Service) SettleOwed(ctx context.Context) int {
 	s.later.mu.Lock()
 	owed, shows := maps.Clone(s.later.owed), maps.Clone(s.later.shows)
 	s.later.mu.Unlock()
-	for show, turn := range shows {
+	for _, show := range slices.Sorted(maps.Keys(shows)) {
+		turn := shows[show]
 		if err := s.rebuilds.join(ctx, show, force, s.runRebuild); err != nil {
 			s.log.DebugContext(ctx, "the view still cannot be rebuilt", "show", show, "err", err)
 			continue
@@ -123,7 +130,8 @@ func (s *Service) SettleOwed(ctx context.Context) int {
 		}
 		s.later.mu.Unlock()
 	}
-	for owner, d := range owed {
+	for _, owner := range slices.SortedFunc(maps.Keys(owed), func(a, b seatflow.Owner) int { return cmp.Compare(owed[a].turn, owed[b].turn) }) {
+		d := owed[owner]
 		if ctx.Err() != nil {
 			break
 		}

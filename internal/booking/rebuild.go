@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seatflow"
+	"seatflow/internal/sabotage"
 )
 
 // rebuildTries bounds the races with other nodes that rebuild the same show.
@@ -185,7 +186,10 @@ func (s *Service) rebuild(ctx context.Context, show seatflow.ShowID) error {
 		if err != nil {
 			return err
 		}
-		generation, err := s.ledger.RaiseGeneration(ctx, show, row.Generation)
+		generation, err := row.Generation, error(nil)
+		if !sabotage.On(sabotage.KeepGeneration) {
+			generation, err = s.ledger.RaiseGeneration(ctx, show, row.Generation)
+		}
 		if errors.Is(err, seatflow.ErrStaleGeneration) {
 			continue
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ type Options struct {
 	// and how long it took, by a committer itself: it must not block. With
 	// MySQL there are several.
 	OnCommit func(size int, took time.Duration)
+	// NewRefundID makes the ids by which a provider knows a refund again; nil:
+	// from crypto/rand. Calls do not overlap on SQLite, on MySQL they may.
+	NewRefundID func() string
 
 	// With MySQL only.
 
@@ -154,6 +158,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Clock == nil {
 		o.Clock = seatflow.WallClock{}
+	}
+	if o.NewRefundID == nil {
+		o.NewRefundID = func() string { return "refund-" + rand.Text() }
 	}
 	o.QueueMax = orDefault(o.QueueMax, DefaultQueueMax)
 	o.BatchMax = orDefault(o.BatchMax, DefaultBatchMax)

@@ -2,13 +2,13 @@ package ledger
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 
 	"seatflow"
+	"seatflow/internal/sabotage"
 )
 
 // RecordPayment implements [seatflow.Payments].
@@ -150,6 +150,9 @@ func (l *Ledger) decide(t *tx, out *seatflow.PaymentOutcome, event seatflow.Paym
 		}
 	}
 	o.State, o.Attempt, out.Ending = seatflow.OrderPaid, o.Attempt+1, seatflow.EndingReseated
+	if sabotage.On(sabotage.ReuseAttempt) {
+		o.Attempt--
+	}
 	return l.move(t, o, from, seatflow.EventReseated, nil, actor)
 }
 
@@ -167,7 +170,7 @@ func scanRefund(row scanner) (seatflow.Refund, error) {
 
 // addRefund stores a refund and gives it its id.
 func (l *Ledger) addRefund(t *tx, r *seatflow.Refund) error {
-	r.ID, r.CreatedAt = "refund-"+rand.Text(), stored(l.opts.Clock.Now())
+	r.ID, r.CreatedAt = l.opts.NewRefundID(), stored(l.opts.Clock.Now())
 	_, err := t.exec("INSERT INTO refund ("+refundColumns+", done_at) VALUES (?,?,?,?,?,?,?,0,?,0)",
 		r.ID, r.Provider, r.CaptureID, string(r.Order), r.Amount.Amount, r.Amount.Currency, string(r.Reason), micros(r.CreatedAt))
 	return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seatflow"
+	"seatflow/internal/sabotage"
 )
 
 const (
@@ -49,7 +50,9 @@ func (r *record) charged() int32 {
 }
 
 // owns reports whether a seat with record r, or none, is the owner's.
-func (r *record) owns(owner seatflow.Owner) bool { return r != nil && r.owner == owner }
+func (r *record) owns(owner seatflow.Owner) bool {
+	return r != nil && (r.owner == owner || sabotage.On(sabotage.SkipOwnerCheck))
+}
 
 // counts is how many seats there are in each state.
 type counts [len(seatflow.States)]int32

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"seatflow"
 	"seatflow/internal/booking"
+	"seatflow/internal/sabotage"
 )
 
 // refundEvery is the fixed delay between rounds of the refund worker, and
@@ -92,6 +94,10 @@ func (s *Service) Callback(ctx context.Context, provider string, header func(str
 		return seatflow.PaymentOutcome{}, &seatflow.Error{Code: seatflow.CodeInvalid, Reason: seatflow.ReasonField, Field: "body",
 			Args: []any{"is not a payment event"}, Err: err}
 	}
+	if sabotage.On(sabotage.AcceptTwice) && event.CaptureID != "" {
+		again := rand.Text()
+		event.EventID, event.CaptureID = event.EventID+again, event.CaptureID+again
+	}
 	out, err := s.booking.ApplyPayment(ctx, event)
 	if err == nil && out.Ending == seatflow.EndingRefund {
 		select {
@@ -117,6 +123,10 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case <-s.wake:
 		case <-timer.C:
+			select {
+			case <-s.wake: // one round answers both
+			default:
+			}
 		}
 		if _, err := s.RefundOnce(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "some refunds could not be made; they are tried again", "err", err)

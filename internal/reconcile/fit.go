@@ -92,7 +92,7 @@ func (l *look) miscounted() seatflow.UserID {
 // youngUser reports whether anything of a user's changed within the grace
 // time.
 func (l *look) youngUser(user seatflow.UserID) bool {
-	young := func(age time.Duration) bool { return age >= 0 && age < l.p.r.o.Grace }
+	young := func(age time.Duration) bool { return age >= 0 && age < l.p.r.grace() }
 	for i := range l.f.snap.Orders {
 		if rec := &l.f.snap.Orders[i]; rec.User == user && young(l.f.snap.At.Sub(rec.TakenAt)) {
 			return true

@@ -445,7 +445,7 @@ func (l *look) oldEnough(ctx context.Context, id seatflow.SeatID, order *seatflo
 	young, unknown := false, false
 	judge := func(age time.Duration, known bool) {
 		if known = known && age >= 0; known {
-			young = young || age < l.p.r.o.Grace
+			young = young || age < l.p.r.grace()
 		}
 		unknown = unknown || !known
 	}
@@ -482,7 +482,7 @@ func (l *look) oldEnough(ctx context.Context, id seatflow.SeatID, order *seatflo
 		since = s.since
 	}
 	l.next[id] = sighting{is, since}
-	return !young && l.f.snap.At.Sub(since) >= l.p.r.o.Grace, nil
+	return !young && l.f.snap.At.Sub(since) >= l.p.r.grace(), nil
 }
 
 func (r *Reconciler) sighted(show seatflow.ShowID, gen seatflow.Generation, id seatflow.SeatID) (sighting, bool) {
@@ -520,8 +520,8 @@ func (l *look) orderRecords() {
 			continue
 		}
 		rec := l.records[want.Owner]
-		if l.now.Sub(o.UpdatedAt) < l.p.r.o.Grace ||
-			rec != nil && l.f.snap.At.Sub(rec.TakenAt) >= 0 && l.f.snap.At.Sub(rec.TakenAt) < l.p.r.o.Grace {
+		if l.now.Sub(o.UpdatedAt) < l.p.r.grace() ||
+			rec != nil && l.f.snap.At.Sub(rec.TakenAt) >= 0 && l.f.snap.At.Sub(rec.TakenAt) < l.p.r.grace() {
 			l.f.young[seatflow.DriftDerived]++
 			continue
 		}

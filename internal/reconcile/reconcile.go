@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"seatflow"
+	"seatflow/internal/sabotage"
 	"seatflow/internal/telemetry"
 )
 
@@ -117,6 +118,14 @@ func New(o Options) *Reconciler {
 		o.Metrics = telemetry.NewMetrics()
 	}
 	return &Reconciler{o: o, pause: believeAfter, seen: map[seatflow.ShowID]sightings{}, failing: map[seatflow.ShowID]time.Time{}}
+}
+
+// grace is the age below which nothing is judged: it may be under way.
+func (r *Reconciler) grace() time.Duration {
+	if sabotage.On(sabotage.NoGrace) {
+		return 0
+	}
+	return r.o.Grace
 }
 
 // Run makes rounds at a fixed delay until the context ends; without an

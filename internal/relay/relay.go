@@ -53,6 +53,10 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 
+	// Jitter draws a part of a pause, so that nodes do not all ask at once;
+	// nil: any part, by chance.
+	Jitter func(most time.Duration) time.Duration
+
 	Lease           time.Duration // of a partition, renewed while it is held
 	Retry           time.Duration // between attempts to get a lease that another node has
 	Coalesce        time.Duration // between two reads while changes keep coming
@@ -68,6 +72,9 @@ type Options struct {
 func (o *Options) fill() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Jitter == nil {
+		o.Jitter = rand.N[time.Duration]
 	}
 	or(&o.Lease, DefaultLease)
 	or(&o.Retry, DefaultRetry)
@@ -165,7 +172,7 @@ func (r *Relay) own(ctx context.Context, name string, work func(context.Context)
 			r.o.Log.ErrorContext(ctx, "no lease can be had: trying again", "lease", name, "err", err)
 		}
 		// Not all nodes at the same moment.
-		pause(ctx, r.o.Retry/2+rand.N(r.o.Retry))
+		pause(ctx, r.o.Retry/2+r.o.Jitter(r.o.Retry))
 	}
 }
 

@@ -52,7 +52,7 @@ var Rooms = map[string]Room{
 	"internal/catalog":   {Ours: []string{root, "internal/seatplan"}, Tests: []string{"internal/ledger"}},
 	"internal/auth":      {Ours: []string{root}, Drivers: []string{"github.com/golang-jwt/jwt/v5"}},
 	"internal/booking": {
-		Ours:    []string{root},
+		Ours:    []string{root, "internal/sabotage"},
 		Drivers: []string{"github.com/oklog/ulid/v2"},
 		Tests:   []string{"internal/memseats", "internal/redisseats", "internal/ledger", "internal/verify", "internal/seatplan", "internal/catalog"},
 	},
@@ -61,10 +61,10 @@ var Rooms = map[string]Room{
 		Tests: []string{"internal/memseats", "internal/ledger", "internal/verify", "internal/seatplan", "internal/catalog"},
 	},
 	"internal/payment": {
-		Ours:  []string{root, "internal/booking"},
+		Ours:  []string{root, "internal/booking", "internal/sabotage"},
 		Tests: []string{"internal/memseats", "internal/ledger", "internal/verify", "internal/seatplan", "internal/catalog"},
 	},
-	"internal/memseats": {Ours: []string{root}},
+	"internal/memseats": {Ours: []string{root, "internal/sabotage"}},
 	"internal/redisseats": {
 		Ours:    []string{root},
 		Drivers: []string{"github.com/redis/rueidis"},
@@ -85,11 +85,11 @@ var Rooms = map[string]Room{
 	"internal/admission":   {Ours: []string{root}, Tests: []string{"internal/redisseats"}},
 	"internal/reservation": {Ours: []string{root}, Tests: []string{"internal/ledger", "internal/verify", "internal/seatplan", "internal/catalog"}},
 	"internal/reconcile": {
-		Ours:  []string{root, "internal/booking"},
+		Ours:  []string{root, "internal/booking", "internal/sabotage"},
 		Tests: []string{"internal/memseats", "internal/redisseats", "internal/ledger", "internal/lock", "internal/verify", "internal/seatplan", "internal/catalog", "internal/guardian", "internal/payment"},
 	},
 	"internal/ledger": {
-		Ours:    []string{root},
+		Ours:    []string{root, "internal/sabotage"},
 		Drivers: []string{"modernc.org/sqlite", "modernc.org/libc", "unsafe", "github.com/pressly/goose/v3", "github.com/go-sql-driver/mysql"},
 		Tests:   []string{"internal/seatplan"},
 	},
@@ -108,8 +108,14 @@ var Rooms = map[string]Room{
 	"internal/conformance": {Ours: []string{root, "internal/testkit"}, Drivers: testModules, Tests: []string{"internal/memseats", "internal/ledger"}},
 	"internal/testkit":     {Ours: []string{root}, Drivers: append([]string{"github.com/Shopify/toxiproxy/v2", "github.com/redis/rueidis", "github.com/go-sql-driver/mysql", "github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/sirupsen/logrus", "github.com/rs/zerolog"}, testModules...)},
 	"internal/tidy":        {Ours: []string{root}},
-	"bench":                {Ours: []string{everything}, Drivers: []string{everything}},
-	"test":                 {Ours: []string{everything}, Drivers: []string{everything}},
+	"internal/sabotage":    {},
+	"internal/simulate": {
+		Ours: []string{root, "internal/booking", "internal/catalog", "internal/guardian", "internal/ledger", "internal/memseats",
+			"internal/payment", "internal/reconcile", "internal/relay", "internal/seatplan", "internal/verify"},
+		Tests: []string{"internal/sabotage"},
+	},
+	"bench": {Ours: []string{everything}, Drivers: []string{everything}},
+	"test":  {Ours: []string{everything}, Drivers: []string{everything}},
 }
 
 // telemetryUsers is everybody but the root, configuration and pages.

@@ -1,0 +1,6 @@
+//go:build race
+
+package simulate
+
+// raceDetector: worlds are some ten times slower.
+const raceDetector = true
