@@ -165,14 +165,15 @@ func (r *rebuilds) work(ctx context.Context, show seatflow.ShowID, sh *showRebui
 	call := sh.running
 	for call != nil {
 		call.err = run(ctx, show, call.seen)
-		close(call.done)
 		r.mu.Lock()
+		over := call
 		sh.running, sh.waiting = sh.waiting, nil
 		call = sh.running
 		if call == nil {
 			delete(r.m, show)
 		}
 		r.mu.Unlock()
+		close(over.done) // only now: whoever comes later must not join what is over
 	}
 }
 

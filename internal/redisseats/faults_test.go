@@ -3,6 +3,7 @@ package redisseats
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -260,18 +261,49 @@ func TestDroppedReplies(t *testing.T) {
 	}
 }
 
+// quiet waits until the store has no reason to ask who its server is, and keeps
+// it from that until goOn: while it asks, calls wait for the answer before they
+// wait for leave to be sent.
+func quiet(t *testing.T, s *Store, ref seatflow.ShowRef) (goOn func()) {
+	t.Helper()
+	goOn = func() {
+		for p := range s.partitions {
+			<-s.partitions[p].turn
+		}
+	}
+	for range 100 { // a call opens its connection, one of a few, at random
+		mustSnapshot(t, s, ref)
+	}
+	for {
+		mustSnapshot(t, s, ref)
+		for p := range s.partitions {
+			s.partitions[p].turn <- struct{}{}
+		}
+		if s.partitions[ref.Partition].now.Load().dials == s.dials.Load() {
+			return goOn
+		}
+		goOn()
+	}
+}
+
 // A server that swallows everything: deadlines are kept, what is under way is
 // bounded, and once it is back so is the store.
 func TestBlackHole(t *testing.T) {
 	redis := testkit.SharedRedis(t)
 	proxy := testkit.StartProxy(t, redis.Addr())
 	s, ref := house(t, Options{URL: "redis://" + proxy.Addr()}, 10)
+	goOn := quiet(t, s, ref)
 	proxy.BlackHole()
+	// All but a few places are taken, as by calls that were given up: however
+	// slowly callers come, those few are gone long before a connection is.
+	const few = 64
+	for range maxInFlight - few {
+		s.slots <- struct{}{}
+	}
 	var done sync.WaitGroup
 	var late atomic.Int64
-	for i := range 3 * maxInFlight {
+	for i := range 2 * maxInFlight {
 		done.Go(func() {
-			// Long enough for all to have come, on a busy machine too.
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
 			_, err := s.Hold(ctx, ask(ref, i+1, 1))
@@ -286,9 +318,16 @@ func TestBlackHole(t *testing.T) {
 			}
 		})
 	}
+	for ctx := within(t, guard); s.Stats().Blocked == 0 && ctx.Err() == nil; {
+		runtime.Gosched()
+	}
+	goOn()
 	done.Wait()
 	if late.Load() < maxInFlight {
 		t.Errorf("%d callers were kept from sending, want at least %d", late.Load(), maxInFlight)
+	}
+	for range maxInFlight - few {
+		<-s.slots
 	}
 	proxy.Clear()
 	ctx := within(t, guard)

@@ -120,14 +120,16 @@ func (n *node) start() {
 	n.mu.Lock()
 	n.cmd = cmd
 	n.mu.Unlock()
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
+	lines, url := bufio.NewScanner(out), ""
+	for url == "" && lines.Scan() {
 		if word, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), " "); word == "shows" {
-			n.url = strings.TrimSuffix(strings.TrimSpace(value), "/")
-			break
+			url = strings.TrimSuffix(strings.TrimSpace(value), "/")
 		}
 	}
-	if n.url == "" {
+	if n.url == "" { // started again it listens where it did, and callers read this
+		n.url = url
+	}
+	if url == "" {
 		_ = cmd.Wait()
 		n.d.t.Fatalf("%s did not start: %s", n.name, n.log.String())
 	}
