@@ -59,9 +59,11 @@ fuzz: ## Run each fuzz target for FUZZTIME (10m)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
 .PHONY: explore
-explore: setup ## Run the random tests for long: 100,000 operations against two stores, 500 corrupted houses, every sabotage from seed 1
+explore: setup ## Run the random tests for long: 100,000 operations against two stores, 500 corrupted houses, 10 histories of 20,000 calls on each store, every sabotage from seed 1
 	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -count 1 -timeout 60m ./internal/redisseats -run Differential -differential 100000 -v
 	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -count 1 -timeout 60m ./internal/reconcile -run TestAnyCorruptionIsRepaired -corruptions 500 -v
+	$(GO) test -count 1 -timeout 60m ./internal/memseats -run TestLinearizable -histories 10 -v
+	SEATFLOW_REQUIRE_BACKENDS=1 $(GO) test -count 1 -timeout 60m ./internal/redisseats -run TestLinearizable -histories 10 -calls 20000 -v
 	$(GO) test -count 1 -timeout 60m ./internal/simulate -run TestSabotage -v -args -full
 
 .PHONY: simulate

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -435,6 +436,25 @@ func TestLinearizabilityModelRefusesDoubleSale(t *testing.T) {
 			op(0, seatflow.VerbRelease, 1, 5, 6, seatAnswer{n: 1})}, false},
 		{"a free seat refused", []porcupine.Operation{
 			op(0, seatflow.VerbHold, 1, 1, 2, seatAnswer{outcome: seatflow.OutcomeTaken})}, false},
+		{"refused for one whose answer was lost", []porcupine.Operation{
+			op(0, seatflow.VerbHold, 1, 1, math.MaxInt64, seatAnswer{unknown: true}),
+			op(1, seatflow.VerbHold, 2, 2, 3, seatAnswer{outcome: seatflow.OutcomeTaken})}, true},
+		{"refused before the one whose answer was lost", []porcupine.Operation{
+			op(1, seatflow.VerbHold, 2, 1, 2, seatAnswer{outcome: seatflow.OutcomeTaken}),
+			op(0, seatflow.VerbHold, 1, 3, math.MaxInt64, seatAnswer{unknown: true})}, false},
+		{"given back, who knows when", []porcupine.Operation{
+			op(0, seatflow.VerbHold, 1, 1, 2, held), op(0, seatflow.VerbRelease, 1, 3, math.MaxInt64, seatAnswer{unknown: true}),
+			op(1, seatflow.VerbHold, 2, 4, 5, seatAnswer{outcome: seatflow.OutcomeTaken}), op(1, seatflow.VerbHold, 3, 6, 7, held)}, true},
+		{"given back once, taken twice", []porcupine.Operation{
+			op(0, seatflow.VerbHold, 1, 1, 2, held), op(0, seatflow.VerbRelease, 1, 3, math.MaxInt64, seatAnswer{unknown: true}),
+			op(1, seatflow.VerbHold, 2, 4, 5, held), op(1, seatflow.VerbHold, 3, 6, 7, held)}, false},
+		{"blocked, and held by another", []porcupine.Operation{
+			op(0, seatflow.VerbBlock, 1, 1, 2, seatAnswer{n: 1}), op(1, seatflow.VerbHold, 2, 3, 4, held)}, false},
+		{"blocked twice by one", []porcupine.Operation{
+			op(0, seatflow.VerbBlock, 1, 1, 2, seatAnswer{n: 1}), op(0, seatflow.VerbBlock, 1, 3, 4, seatAnswer{}),
+			op(0, seatflow.VerbUnblock, 1, 5, 6, seatAnswer{n: 1}), op(0, seatflow.VerbUnblock, 1, 7, 8, seatAnswer{})}, true},
+		{"extended by a stranger", []porcupine.Operation{
+			op(0, seatflow.VerbHold, 1, 1, 2, held), op(1, seatflow.VerbExtend, 2, 3, 4, seatAnswer{n: 1})}, false},
 	} {
 		if got := porcupine.CheckOperations(oneSeat, c.history); got != c.want {
 			t.Errorf("%s: explained %t, want %t", c.name, got, c.want)

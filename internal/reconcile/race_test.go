@@ -23,6 +23,7 @@ type traffic struct {
 	*rig
 	bracket sync.RWMutex // held shared by a request, alone by the clock
 	step    time.Duration
+	size    int // seats
 
 	requests, orders, paid, refused atomic.Int64
 	wrong                           atomic.Int64 // a buyer lost something
@@ -85,7 +86,7 @@ func (f *traffic) run(buyers int, n int64, stopped func() bool) {
 // buyer goes once through an order's life.
 func (f *traffic) buyer(rng *rand.Rand, name string) {
 	ctx := context.Background()
-	first := seatflow.SeatID(1 + rng.IntN(170))
+	first := seatflow.SeatID(1 + rng.IntN(f.size-2))
 	seats := seatsOf(first, first+seatflow.SeatID(rng.IntN(3)))
 	var o seatflow.Order
 	var err error
@@ -173,9 +174,22 @@ func never() bool { return false }
 
 // Nothing is wrong, so a reconciler that runs all the time repairs nothing.
 func TestNoFalseRepairBesideTraffic(t *testing.T) {
-	f := &traffic{rig: newRig(t, 180), step: grace}
-	f.run(30, 6000, never)
-	t.Logf("%d requests, %d orders, %d paid, %d refused", f.requests.Load(), f.orders.Load(), f.paid.Load(), f.refused.Load())
+	noFalseRepair(t, 180, 30, 6000)
+}
+
+// The same with a thousand buyers on Redis and MariaDB.
+func TestOnServersThousandBuyers(t *testing.T) {
+	testkit.SharedRedis(t)
+	testkit.SharedMariaDB(t)
+	noFalseRepair(t, 1000, 1000, 10_000)
+}
+
+func noFalseRepair(t *testing.T, seats, buyers int, requests int64) {
+	t.Helper()
+	f := &traffic{rig: newRig(t, seats), step: grace, size: seats}
+	f.run(buyers, requests, never)
+	t.Logf("%s rounds beside %d requests, %d orders, %d paid, %d refused", f.metric("seatflow_reconcile_round_seconds_count", "", ""),
+		f.requests.Load(), f.orders.Load(), f.paid.Load(), f.refused.Load())
 	for _, d := range seatflow.Drifts {
 		if n := f.metric("seatflow_reconcile_fixed_total", "check", string(d)); n != "0" {
 			t.Errorf("%s repaired under %s though nothing was wrong", n, d)
@@ -218,7 +232,7 @@ func TestWithoutGraceTrafficIsDisturbed(t *testing.T) {
 // The view is corrupted all the time, beside traffic and reconciler: nothing is
 // sold twice, nothing acknowledged is lost, and all is well soon after.
 func TestRepairsBesideTraffic(t *testing.T) {
-	f := &traffic{rig: newRig(t, 180), step: grace}
+	f := &traffic{rig: newRig(t, 180), step: grace, size: 180}
 	done := make(chan struct{})
 	var vandal sync.WaitGroup
 	hits := 0

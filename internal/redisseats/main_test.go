@@ -14,7 +14,18 @@ import (
 	"seatflow/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{m}) }
+
+// patient gives the client the five seconds after which it closes connections
+// that a slot's move has made useless.
+type patient struct{ *testing.M }
+
+func (p patient) Run() int {
+	code := p.M.Run()
+	for end := time.Now().Add(10 * time.Second); goleak.Find() != nil && time.Now().Before(end); {
+	}
+	return code
+}
 
 // open opens a store that is closed with the test.
 func open(t conformance.TB, o Options) *Store {
