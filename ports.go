@@ -43,7 +43,7 @@ type Lock interface {
 // Message is one message of a stream on the bus.
 type Message struct {
 	Subject string            // tokens separated by dots
-	ID      string            // a second message of the same id is dropped, for some minutes
+	ID      string            // a second message of the same id is dropped, for some minutes, by a stream that has the first
 	Header  map[string]string // attributes, e.g. CloudEvents' ("ce-type")
 	Payload []byte
 

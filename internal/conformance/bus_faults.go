@@ -90,7 +90,9 @@ func busDroppedOften(t *busTest) {
 	}
 }
 
-// busDroppedBusy: a consumer is told of a gap, or has everything.
+// busDroppedBusy: a consumer is told of a gap, or has everything. The message
+// that was stored when its stream went, before that could be said, is published
+// again, and comes again with the new stream, which cannot know its id.
 func busDroppedBusy(t *busTest) {
 	l := t.listen(1, "seatflow.seats.>")
 	id := func(n int) string { return message(seatsSubject(1), n).ID }
@@ -128,7 +130,7 @@ func busDroppedBusy(t *busTest) {
 	t.publish(0, message(seatsSubject(1), total+1)) // in the new stream for sure
 	total++
 	l.until(id(total))
-	next, gaps, sure := 1, 0, true
+	next, gaps, sure, stream := 1, 0, true, ""
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.got {
@@ -138,13 +140,16 @@ func busDroppedBusy(t *busTest) {
 			continue
 		}
 		n := next
+		if !sure && m.Stream != stream && m.ID == id(next-1) {
+			n--
+		}
 		for n <= total && m.ID != id(n) {
 			n++
 		}
 		if n > total || sure && n != next {
 			t.Fatalf("%q comes after %d messages and %d gaps", m.ID, next-1, gaps)
 		}
-		next, sure = n+1, true
+		next, sure, stream = n+1, true, m.Stream
 	}
 	if gaps == 0 {
 		t.Fatalf("no gap is announced")
