@@ -1,7 +1,11 @@
 package reconcile_test
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,6 +179,69 @@ func TestRebuildsWhatIsLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// 3: nobody ever sees a house between two views: it is not ready, or it is whole.
+func TestARebuildIsNeverHalfSeen(t *testing.T) {
+	const size, free, rebuilds = 200, 20, 15
+	r := newRig(t, size)
+	r.sellOut(free+1, size)
+	var seen, away, odd atomic.Int64
+	look := func(ctx context.Context) {
+		snap, err := r.store.Snapshot(ctx, r.ref(), seatflow.DetailOrders)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, seatflow.ErrNotReady):
+			away.Add(1)
+		case err != nil:
+			t.Error(err)
+		case strings.Count(string(textOf(snap.States)), "0") != free || len(snap.Owners) != size-free:
+			odd.Add(1)
+		default:
+			seen.Add(1)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				look(ctx)
+			}
+		})
+	}
+	for i := range rebuilds {
+		if i%2 == 0 {
+			r.store.DropView(r.ref())
+		} else {
+			r.must(r.facts.RaiseGeneration(t.Context(), r.show, r.generation()))
+		}
+		want(t, r.round(), map[seatflow.Drift]int{seatflow.DriftView: 1})
+	}
+	stop()
+	readers.Wait()
+	if odd.Load() > 0 || seen.Load() == 0 {
+		t.Errorf("readers saw a whole house %d times, none %d times, and %d times something between", seen.Load(), away.Load(), odd.Load())
+	}
+	// The control: a view that is built in two steps.
+	gen, err := r.facts.RaiseGeneration(t.Context(), r.show, r.generation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.store.Rebuild(t.Context(), seatflow.View{Show: r.ref(), Generation: gen, Base: make2(size)}); err != nil {
+		t.Fatal(err)
+	}
+	if look(t.Context()); odd.Load() == 0 {
+		t.Error("an empty house is not noticed")
+	}
+}
+
+func textOf(states []seatflow.SeatState) []byte {
+	text := make([]byte, len(states))
+	for i, s := range states {
+		text[i] = byte(s)
+	}
+	return text
 }
 
 func make2(n int) []seatflow.SeatState {

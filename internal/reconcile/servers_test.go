@@ -25,6 +25,7 @@ func TestOnServers(t *testing.T) {
 		"7 derived": TestDerivedIsSet, "mixed": TestAllMixed, "alarm": TestAlarmWhenTheLedgerMayHaveLostSomething,
 		"limit": TestLimitOfARound, "overtaken": TestOvertakenRepairIsUndone, "paused": TestPausedBetweenHoldAndInsert,
 		"limits of users": TestPurchaseLimitAfterRepairs, "recount": TestRecountsWhatDoesNotFit, "dry run": TestDryRun,
+		"half seen": TestARebuildIsNeverHalfSeen,
 	} {
 		t.Run(name, test)
 	}
@@ -65,11 +66,13 @@ func (h *redisHouse) ForceSeat(ref seatflow.ShowRef, id seatflow.SeatID, state s
 	return true
 }
 
-// DropView deletes a show's keys.
+// DropView deletes a show's keys, all at once.
 func (h *redisHouse) DropView(ref seatflow.ShowRef) {
+	del := []string{"DEL"}
 	for _, what := range []string{"seats", "owners", "orders", "users", "meta"} {
-		h.server.CLI(h.t, "DEL", h.key(ref, what))
+		del = append(del, h.key(ref, what))
 	}
+	h.server.CLI(h.t, del...)
 }
 
 // people fills a house that is at peace.
