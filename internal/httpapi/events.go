@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -117,6 +118,51 @@ func (a *API) nextFrame(ctx context.Context, sub Stream) (live.Frame, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.opt.Heartbeat)
 	defer cancel()
 	return sub.Next(ctx)
+}
+
+// sync answers with what came since a revision.
+func (a *API) sync(c *call) error {
+	show, err := c.pathShow()
+	if err != nil {
+		return err
+	}
+	since := c.r.URL.Query().Get("since")
+	if _, err := seatflow.ParseRevision(since); err != nil && since != "" {
+		return invalid("since", "must be a revision such as 3.17")
+	}
+	got, err := a.opt.Live.Since(c.ctx, show, since)
+	if err != nil {
+		return noShow(err)
+	}
+	size := 128 + 48*len(got.Changes)
+	if got.Map != nil {
+		size += len(got.Map.Compact)
+	}
+	b := make([]byte, 0, size)
+	b = append(b, `{"showId":`...)
+	b = strconv.AppendInt(b, int64(got.Show), 10)
+	b = append(b, `,"lastAppliedRevision":"`...)
+	b = append(b, got.Revision...)
+	b = append(b, `","updates":[`...)
+	for i, change := range got.Changes {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"seatId":`...)
+		b = strconv.AppendInt(b, int64(change.Seat), 10)
+		b = append(b, `,"status":"`...)
+		b = append(b, change.State.String()...)
+		b = append(b, `","delta":`...)
+		b = strconv.AppendInt(b, int64(change.Delta), 10)
+		b = append(b, '}')
+	}
+	b = append(b, ']')
+	if got.Map != nil {
+		b = append(b, `,"map":`...)
+		b = append(b, got.Map.Compact...)
+	}
+	c.json(http.StatusOK, append(b, '}'))
+	return nil
 }
 
 // lastEventID is where the caller wants to resume; "" unless it is a revision.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -283,4 +284,36 @@ func TestDeadlineOfRequests(t *testing.T) {
 			t.Errorf("took %v, want %v", took, DefaultTimeout)
 		}
 	})
+}
+
+func TestSync(t *testing.T) {
+	s := newServer(t)
+	ask := func(query string) (out Sync) {
+		t.Helper()
+		a := s.do("GET /api/v1/shows/1/sync"+query, "").is(200)
+		if a.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("cached: %v", a.Header())
+		}
+		a.into(&out)
+		if out.ShowID != 1 || out.LastAppliedRevision != "3.17" {
+			t.Errorf("%q: %+v", query, out)
+		}
+		return out
+	}
+	if out := ask(""); out.Map == nil || out.Map.Revision != "3.17" || len(out.Updates) != 0 || out.Map.States == "" {
+		t.Errorf("from nothing: %+v", out)
+	}
+	if out := ask("?since=3.17"); out.Map != nil || out.Updates == nil || len(out.Updates) != 0 {
+		t.Errorf("up to date: %+v", out)
+	}
+	want := []SeatChange{{SeatID: 2, Status: "held", Delta: 1}, {SeatID: 5, Status: "available", Delta: -1}}
+	if out := ask("?since=3.16"); out.Map != nil || !slices.Equal(out.Updates, want) {
+		t.Errorf("since 3.16: %+v", out)
+	}
+	for _, bad := range []string{"x", "3", "3.-1", "-1.2", "3.16%20"} {
+		s.do("GET /api/v1/shows/1/sync?since="+bad, "").is(400).problem(seatflow.CodeInvalid, seatflow.ReasonField)
+	}
+	s.do("GET /api/v1/shows/9/sync", "").is(404).problem(seatflow.CodeNoShow, "")
+	s.do("GET /api/v1/shows/x/sync", "").is(400)
+	s.do("HEAD /api/v1/shows/1/sync", "").is(200)
 }

@@ -360,6 +360,23 @@ func (f fakeLive) Subscribe(_ context.Context, id seatflow.ShowID, after string)
 	return s, nil
 }
 
+// Since knows two changes after 3.16.
+func (f fakeLive) Since(_ context.Context, id seatflow.ShowID, after string) (live.Since, error) {
+	if id != 1 {
+		return live.Since{}, seatflow.ErrNotFound
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch after {
+	case f.shown.Revision.String():
+		return live.Since{Show: id, Revision: after}, nil
+	case "3.16":
+		return live.Since{Show: id, Revision: f.shown.Revision.String(), Changes: []seatflow.SeatChange{
+			{Seat: 2, State: seatflow.Held, Delta: 1}, {Seat: 5, State: seatflow.Available, Delta: -1}}}, nil
+	}
+	return live.Since{Show: id, Revision: f.shown.Revision.String(), Map: f.shown}, nil
+}
+
 type fakeStream struct {
 	frames chan live.Frame
 	end    chan error

@@ -97,7 +97,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 		t.Errorf("%d operations for %d routes", len(documented), len(s.api.routes))
 	}
 	for _, want := range strings.Fields(`
-		GET:/api/v1/shows GET:/api/v1/shows/{id} GET:/api/v1/shows/{id}/plan GET:/api/v1/shows/{id}/seats GET:/api/v1/shows/{id}/events
+		GET:/api/v1/shows GET:/api/v1/shows/{id} GET:/api/v1/shows/{id}/plan GET:/api/v1/shows/{id}/seats GET:/api/v1/shows/{id}/sync GET:/api/v1/shows/{id}/events
 		POST:/api/v1/guests POST:/api/v1/orders GET:/api/v1/orders GET:/api/v1/orders/{no} GET:/api/v1/orders/{no}/history
 		POST:/api/v1/orders/{no}/cancel POST:/api/v1/orders/{no}/extend POST:/api/v1/orders/{no}/payments
 		POST:/api/v1/sandbox/payments/{ref} POST:/api/v1/payments/{provider}/callback

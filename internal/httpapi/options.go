@@ -78,6 +78,7 @@ type Stream interface {
 type Live interface {
 	Map(ctx context.Context, show seatflow.ShowID) (*live.Map, error)
 	Subscribe(ctx context.Context, show seatflow.ShowID, after string) (Stream, error)
+	Since(ctx context.Context, show seatflow.ShowID, after string) (live.Since, error)
 }
 
 // Hub returns a live hub as the transport calls it.

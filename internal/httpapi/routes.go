@@ -93,6 +93,11 @@ func (a *API) list() []*route {
 				text:  "The compact form has one character a seat. A map is the same for everyone.",
 				query: []param{{name: "form", text: "full when absent", enum: []any{"full", "compact"}}}, headers: []param{tagParam},
 				answer: oneOf{SeatMap{}, CompactMap{}}, codes: codes(cInvalid, cNoShow, cNotReady), also: unchanged}},
+		{method: get, path: "/api/v1/shows/{id}/sync", during: usual, handle: a.sync,
+			doc: doc{id: "syncSeats", tag: tagShows, summary: "Catch up with the seat map",
+				text:   "For a client that was away, or does not listen. Apply the updates, or replace what there is by the map.",
+				query:  []param{{name: "since", text: "The last applied revision. Absent: the whole map"}},
+				answer: Sync{}, codes: codes(cInvalid, cNoShow, cNotReady)}},
 		{method: get, path: "/api/v1/shows/{id}/events", stream: true, handle: a.events,
 			doc: doc{id: "watchSeats", tag: tagShows, summary: "Watch the seat map",
 				text: "Server-sent events: first `snapshot`, the compact map, then `update`; ids are revisions. " +

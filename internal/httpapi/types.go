@@ -382,6 +382,14 @@ type SeatUpdate struct {
 	Updates   []SeatChange `json:"updates"`
 }
 
+// Sync is what came since a revision, or the whole map.
+type Sync struct {
+	ShowID              int64        `json:"showId"`
+	LastAppliedRevision string       `json:"lastAppliedRevision" doc:"Where the client stands afterwards" example:"3.17"`
+	Updates             []SeatChange `json:"updates" doc:"Each seat once, deltas summed; empty when nothing moved or there is a map"`
+	Map                 *CompactMap  `json:"map,omitzero" doc:"Replaces what the client has: its revision is too long ago, or there was none"`
+}
+
 // StreamEnd says why the server ends a stream. A client may resume.
 type StreamEnd struct {
 	Reason string `json:"reason" enum:"slow,shutdown"`

@@ -64,6 +64,23 @@ func (w *world) read(v *watcher, most int) {
 	}
 }
 
+// sync takes a viewer that does not listen on to where the show is.
+func (w *world) sync(v *watcher) {
+	got, err := w.hub.Since(context.Background(), v.show, v.rev)
+	if err != nil {
+		if !errors.Is(err, seatflow.ErrNotExecuted) {
+			w.t.Fatalf("since: %v", err)
+		}
+		return
+	}
+	if err := v.since(got); err != nil {
+		w.t.Fatal(err)
+	}
+	if !w.store.was(v.show, v.rev, string(v.states)) {
+		w.t.Fatalf("show %d at %s of %s: the view never was that", v.show, v.rev, v.states)
+	}
+}
+
 func (w *world) hangUp(v *watcher) {
 	if v.sub != nil {
 		v.sub.Close()
@@ -79,7 +96,7 @@ func (w *world) step() {
 	}
 	ops := []string{
 		"change", "change", "change", "burst", "attach", "attach", "read", "read", "read", "hang up", "resume",
-		"resume", "resume with map", "resume nonsense", "wait", "wait", "rebuild", "lose", "restart", "trim",
+		"resume", "resume with map", "resume nonsense", "sync", "sync", "sync", "wait", "wait", "rebuild", "lose", "restart", "trim",
 		"skip", "fail", "map", "forget reading",
 	}
 	if w.bus != nil {
@@ -121,6 +138,10 @@ func (w *world) step() {
 	case "resume nonsense":
 		if v != nil && v.sub == nil {
 			w.connect(v, rapid.SampledFrom([]string{"", "x", "1.999999", "99.0", "0.0", "1.-1", "-"}).Draw(w.t, "after"))
+		}
+	case "sync":
+		if v != nil && v.sub == nil {
+			w.sync(v)
 		}
 	case "wait":
 		time.Sleep(time.Duration(rapid.IntRange(1, 120).Draw(w.t, "ms")) * time.Millisecond)

@@ -18,8 +18,8 @@ func TestDocumentedFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := strings.Split(string(text), "```console\n")
-	if len(blocks) != 4 {
-		t.Fatalf("%d console examples, want 3", len(blocks)-1)
+	if len(blocks) != 5 {
+		t.Fatalf("%d console examples, want 4", len(blocks)-1)
 	}
 	first := viewer{show: 1}
 	var before viewer // what a client has that resumes at 1.5
@@ -66,4 +66,46 @@ func TestDocumentedFrames(t *testing.T) {
 	if whole.rev != first.rev || string(whole.states) != string(first.states) {
 		t.Errorf("the map is %s %s, the stream came to %s %s", whole.rev, whole.states, first.rev, first.states)
 	}
+	synced := before
+	for line := range strings.Lines(blocks[4]) {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		if err := synced.since(documentedSync(t, line)); err != nil {
+			t.Fatal(err)
+		}
+		if synced.rev != first.rev || string(synced.states) != string(first.states) {
+			t.Errorf("synced to %s %s, want %s %s", synced.rev, synced.states, first.rev, first.states)
+		}
+	}
+}
+
+// documentedSync reads an answer of the sync endpoint.
+func documentedSync(t *testing.T, line string) Since {
+	t.Helper()
+	var wire struct {
+		ShowID              seatflow.ShowID `json:"showId"`
+		LastAppliedRevision string          `json:"lastAppliedRevision"`
+		Updates             []struct {
+			SeatID seatflow.SeatID `json:"seatId"`
+			Status string          `json:"status"`
+			Delta  int             `json:"delta"`
+		} `json:"updates"`
+		Map *wireMap `json:"map"`
+	}
+	if err := json.Unmarshal([]byte(strings.TrimSpace(line)), &wire, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatal(err)
+	}
+	s := Since{Show: wire.ShowID, Revision: wire.LastAppliedRevision}
+	for _, u := range wire.Updates {
+		s.Changes = append(s.Changes, seatflow.SeatChange{Seat: u.SeatID, State: stateOf[u.Status], Delta: u.Delta})
+	}
+	if wire.Map != nil {
+		rev, err := seatflow.ParseRevision(wire.Map.Revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Map = encodeMap(wire.Map.ShowID, rev, "", []byte(wire.Map.States))
+	}
+	return s
 }

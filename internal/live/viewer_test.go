@@ -117,6 +117,37 @@ func (v *viewer) update(f Frame) error {
 	return nil
 }
 
+// since takes in what came while the viewer was away.
+func (v *viewer) since(s Since) error {
+	if s.Map != nil {
+		if s.Changes != nil || s.Revision != s.Map.Revision.String() {
+			return fmt.Errorf("since %s: a map at %s and %d changes", v.rev, s.Map.Revision, len(s.Changes))
+		}
+		return v.snapshot(*s.Map.snapshotFrame())
+	}
+	have, err := seatflow.ParseRevision(v.rev)
+	if err != nil {
+		return fmt.Errorf("since %q: no map", v.rev)
+	}
+	next, err := seatflow.ParseRevision(s.Revision)
+	if err != nil || next.Generation != have.Generation || next.Before(have) || next == have && len(s.Changes) > 0 {
+		return fmt.Errorf("since %s: %d changes to %s", v.rev, len(s.Changes), s.Revision)
+	}
+	seen := map[seatflow.SeatID]bool{}
+	for _, c := range s.Changes {
+		if c.Seat < 1 || int(c.Seat) > len(v.states) || seen[c.Seat] {
+			return fmt.Errorf("since %s: seat %d", v.rev, c.Seat)
+		}
+		seen[c.Seat] = true
+		if was := seatflow.SeatState(v.states[c.Seat-1]); c.Delta != c.State.Occupied()-was.Occupied() {
+			return fmt.Errorf("since %s: seat %d went %s to %s with delta %d: something was skipped or came twice", v.rev, c.Seat, was, c.State, c.Delta)
+		}
+		v.states[c.Seat-1] = byte(c.State)
+	}
+	v.rev = s.Revision
+	return nil
+}
+
 // drain applies the frames that are queued now. more is false when the
 // subscription has ended.
 func (v *viewer) drain(s *Subscription, most int) (more bool, err error) {
