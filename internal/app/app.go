@@ -181,11 +181,13 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 	a.guardian = guardian.New(guardian.Options{
 		Seats: a.seats, Booking: a.booking, Interval: config.Ms(cfg.Guardian.IntervalMs), Batch: cfg.Guardian.Batch, Log: a.log,
 	})
+	lamport := new(seatflow.Lamport)
 	a.hub = live.New(live.Options{Seats: a.seats, Houses: a.catalog, Ensure: a.booking.EnsureView, Log: a.log, Node: a.node,
-		Feed: a.feed(), Replicas: !cfg.Embedded()})
+		Lamport: lamport, Feed: a.feed(), Replicas: !cfg.Embedded()})
 	a.relay = relay.New(relay.Options{
 		Seats: a.seats, Bus: a.stores.bus, Locker: a.stores.locks, Outbox: a.ledger,
 		Shows: a.viewsOf, Ensure: a.booking.EnsureView, Hall: a.hallOf, Log: a.log, Metrics: a.metrics,
+		Lamport: lamport,
 	})
 	a.reconcile = reconcile.New(reconcile.Options{
 		Seats: a.seats, Ledger: a.ledger, Booking: a.booking, Houses: a.catalog, Locker: a.stores.locks,

@@ -168,6 +168,7 @@ func showOf(subject string) (seatflow.ShowID, bool) {
 // hear takes in a message that is about this show, by store, generation and
 // revision.
 func (f *feed) hear(m *seatflow.Message) {
+	f.hub.opt.Lamport.ReceiveMessage(m)
 	e, err := seatflow.ParseSeatsEvent(m.Payload)
 	if err != nil {
 		f.hub.opt.Log.Warn("a message that cannot be read: taking a snapshot", "show", f.show, "err", err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"seatflow"
+
+	"github.com/go-json-experiment/json"
 )
 
 // onBus runs a test in a bubble with a hub that follows a bus on which the
@@ -350,4 +352,26 @@ func TestBusQueueIsBounded(t *testing.T) {
 	if _, any := s.take(1); any {
 		t.Error("more than there was")
 	}
+}
+
+// What another node has said has a smaller number than what this one says of
+// it.
+func TestUpdatesComeAfterWhatTheyAreOf(t *testing.T) {
+	onBus(t, func(t *testing.T, b *busRig) {
+		var other seatflow.Lamport
+		other.Receive(1000)
+		b.s.change(1, seatflow.Held, 2)
+		e := b.run(1, 2, 2)
+		e.Show, e.Store = 1, b.s.identityNow()
+		m := e.Message(1, time.Now())
+		other.Stamp(&m)
+		if err := b.bus.Publish(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		f := next(t, b.sub)
+		var event wireEvent
+		if err := json.Unmarshal(f.Data, &event); err != nil || event.Lamport != 1004 {
+			t.Errorf("an update of what was said at 1002 and heard at 1003 has %d, %v", event.Lamport, err)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestDocumentedFrames(t *testing.T) {
 		}
 	}
 	play(&first, blocks[1])
-	again := before
+	again, synced := before.copy(), before.copy()
 	play(&again, blocks[2])
 	if first.rev != again.rev || string(first.states) != string(again.states) {
 		t.Errorf("resumed to %s %s, want %s %s", again.rev, again.states, first.rev, first.states)
@@ -66,7 +67,6 @@ func TestDocumentedFrames(t *testing.T) {
 	if whole.rev != first.rev || string(whole.states) != string(first.states) {
 		t.Errorf("the map is %s %s, the stream came to %s %s", whole.rev, whole.states, first.rev, first.states)
 	}
-	synced := before
 	for line := range strings.Lines(blocks[4]) {
 		if !strings.HasPrefix(line, "{") {
 			continue
@@ -78,6 +78,11 @@ func TestDocumentedFrames(t *testing.T) {
 			t.Errorf("synced to %s %s, want %s %s", synced.rev, synced.states, first.rev, first.states)
 		}
 	}
+}
+
+func (v viewer) copy() viewer {
+	v.states = slices.Clone(v.states)
+	return v
 }
 
 // documentedSync reads an answer of the sync endpoint.

@@ -51,7 +51,7 @@ func (f *feed) update(since, to seatflow.Revision) *Frame {
 	b = append(b, `,"revision":"`...)
 	b = append(b, text...)
 	b = append(b, `","lamport":`...)
-	b = strconv.AppendUint(b, f.hub.lamport.Add(1), 10)
+	b = strconv.AppendUint(b, f.hub.opt.Lamport.Tick(), 10)
 	b = append(b, `,"node":`...)
 	b = append(b, f.hub.node...)
 	b = append(b, `,"updates":[`...)

@@ -39,6 +39,9 @@ type Options struct {
 	Feed   Feed // nil: StoreFeed(Seats)
 	Log    *slog.Logger
 	Node   string // this process's name in events
+	// Lamport is this node's clock, which numbers updates and takes over the
+	// numbers of the bus; nil: one of the hub's own.
+	Lamport *seatflow.Lamport
 
 	// Replicas serves maps from replicas that follow the store's changes, up
 	// to a window late, instead of asking the store. For stores behind a
@@ -54,6 +57,9 @@ type Options struct {
 func (o *Options) fill() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Lamport == nil {
+		o.Lamport = new(seatflow.Lamport)
 	}
 	if o.Feed == nil {
 		o.Feed = StoreFeed(o.Seats)
@@ -84,7 +90,6 @@ type Hub struct {
 	cells sync.Map // seatflow.ShowID → *cell
 	parts [seatflow.Partitions]partition
 
-	lamport     atomic.Uint64
 	subscribers atomic.Int64
 	cuts        atomic.Int64
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -218,6 +219,18 @@ func until(t testing.TB, what string, cond func() error) {
 	}
 }
 
+// numbered returns the Lamport numbers of what is on the bus, in its order.
+func (f *facts) numbered() (numbers []uint64) {
+	for _, m := range f.bus.all(seatflow.OrdersSubjects) {
+		n, err := strconv.ParseUint(m.Header[seatflow.HeaderLamport], 10, 64)
+		if err != nil {
+			f.t.Errorf("a message without a number: %v", m.Header)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
 // drained waits until the outbox is empty and every event has arrived.
 func (f *facts) drained() {
 	f.t.Helper()
@@ -247,6 +260,10 @@ func TestOutbox(t *testing.T) {
 	f.drained()
 	if n := f.repeats(); n != 0 {
 		t.Errorf("%d repeats", n)
+	}
+	// One of the two has the outbox's lease and numbers all of them.
+	if numbers := f.numbered(); !slices.IsSorted(numbers) || len(slices.Compact(numbers)) < 600 || numbers[0] == 0 {
+		t.Errorf("numbers of %d events: %v", len(numbers), numbers)
 	}
 }
 

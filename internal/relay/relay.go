@@ -53,6 +53,10 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 
+	// Lamport is this node's clock, which numbers what is published; nil: one
+	// of the relay's own.
+	Lamport *seatflow.Lamport
+
 	// Jitter draws a part of a pause, so that nodes do not all ask at once;
 	// nil: any part, by chance.
 	Jitter func(most time.Duration) time.Duration
@@ -72,6 +76,9 @@ type Options struct {
 func (o *Options) fill() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Lamport == nil {
+		o.Lamport = new(seatflow.Lamport)
 	}
 	if o.Jitter == nil {
 		o.Jitter = rand.N[time.Duration]
@@ -231,6 +238,9 @@ func pause(ctx context.Context, d time.Duration) {
 // publish stores messages, however long it takes. It reports whether it
 // succeeded before the context ended, and whether it failed meanwhile.
 func (r *Relay) publish(ctx context.Context, messages []seatflow.Message) (ok, failed bool) {
+	for i := range messages {
+		r.o.Lamport.Stamp(&messages[i])
+	}
 	ok = r.insist(ctx, "publish", func(ctx context.Context) error {
 		err := r.o.Bus.Publish(ctx, messages...)
 		failed = failed || err != nil
