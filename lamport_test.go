@@ -41,7 +41,7 @@ func TestLamportOrdersCauses(t *testing.T) {
 			"send": func(t *rapid.T) {
 				node := rapid.IntRange(0, nodes-1).Draw(t, "node")
 				e := happens(node, clocks[node].Tick())
-				under = append(under, message{e.number, e.before})
+				under = append(under, message(e))
 			},
 			"receive": func(t *rapid.T) { // any message, by anyone, for the second time too
 				if len(under) == 0 {
