@@ -170,13 +170,16 @@ func (w *world) judge() {
 		return
 	}
 	r := reconcile.New(reconcile.Options{Seats: w.store, Ledger: w.ledger, Booking: b, Houses: houses, Clock: clock, Grace: grace})
-	for round := range 2 {
+	// The first round may expire an order whose seat somebody wrote to; who has
+	// it by mistake is then seen for the first time, and the second frees it.
+	const rounds = 3
+	for round := range rounds {
 		rep, err := r.Round(ctx, reconcile.RoundOptions{})
 		switch {
 		case err != nil || len(rep.Alarms) > 0 || len(rep.Skipped) > 0:
 			w.fail("I4", "round %d: %v, alarms %v, skipped %v", round+1, err, rep.Alarms, rep.Skipped)
-		case round == 1 && rep.Fixed()+rep.Left()+rep.Young() > 0:
-			w.fail("I4", "the round after one still repairs %d, leaves %d, waits for %d", rep.Fixed(), rep.Left(), rep.Young())
+		case round == rounds-1 && rep.Fixed()+rep.Left()+rep.Young() > 0:
+			w.fail("I4", "the round after two still repairs %d, leaves %d, waits for %d", rep.Fixed(), rep.Left(), rep.Young())
 		}
 		time.Sleep(2 * grace)
 	}

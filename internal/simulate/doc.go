@@ -30,7 +30,7 @@
 // At the end the faults stop, and once everything had its time: I1 to I4 by
 // package verify, with a log of every acknowledgement; I6, every watcher's map
 // is the view; conservation, the seats of all states add up and every user's
-// count is the seats they have; one round of the reconciler, and the next
+// count is the seats they have; two rounds of the reconciler, and the next
 // finds nothing; the provider's captures are the ledger's, each with one
 // ending.
 //
