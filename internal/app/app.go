@@ -46,6 +46,7 @@ import (
 	"seatflow/internal/httpapi"
 	"seatflow/internal/ledger"
 	"seatflow/internal/live"
+	"seatflow/internal/notice"
 	"seatflow/internal/payment"
 	"seatflow/internal/reconcile"
 	"seatflow/internal/relay"
@@ -97,6 +98,8 @@ type App struct {
 	relay     *relay.Relay
 	reconcile *reconcile.Reconciler
 	hub       *live.Hub
+	notices   *notice.Watch
+	rooms     *notice.Rooms
 
 	listener net.Listener
 	profiler net.Listener
@@ -184,6 +187,7 @@ func (a *App) open(ctx context.Context, o Options) (err error) {
 	lamport := new(seatflow.Lamport)
 	a.hub = live.New(live.Options{Seats: a.seats, Houses: a.catalog, Ensure: a.booking.EnsureView, Log: a.log, Node: a.node,
 		Lamport: lamport, Feed: a.feed(), Replicas: !cfg.Embedded()})
+	a.notices, a.rooms = notice.NewWatch(notice.Options{Bus: a.stores.bus, Orders: a.ledger, Log: a.log, Lamport: lamport})
 	a.relay = relay.New(relay.Options{
 		Seats: a.seats, Bus: a.stores.bus, Locker: a.stores.locks, Outbox: a.ledger,
 		Shows: a.viewsOf, Ensure: a.booking.EnsureView, Hall: a.hallOf, Log: a.log, Metrics: a.metrics,
@@ -280,7 +284,7 @@ func (a *App) handler(streams context.Context, version string, https bool) (http
 	cfg := a.cfg
 	o := httpapi.Options{
 		Booking: a.booking, Catalog: a.catalog, Plans: httpapi.SeatPlans(a.catalog.ImportPlan), Payments: a.payments,
-		Live: httpapi.Hub(a.hub), Tokens: a.tokens,
+		Live: httpapi.Hub(a.hub), Notices: a.rooms, Tokens: a.tokens,
 		Log: a.log, Metrics: a.metrics, Health: a.health.Check, Verify: a.verify, Reconcile: a.reconcileNow, Pages: web.Handler(),
 		Context: streams, Version: version, HTTPS: https,
 		Guests: cfg.Guest.Enabled, GuestTTL: time.Duration(cfg.Guest.TokenHours) * time.Hour,
@@ -368,6 +372,7 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(func() error { return a.guardian.Run(failed) })
 	group.Go(func() error { return a.payments.Run(failed) })
 	group.Go(func() error { return a.hub.Run(failed) })
+	group.Go(func() error { return a.notices.Run(failed) })
 	group.Go(func() error { return a.relay.Run(failed) })
 	group.Go(func() error { return a.reconcile.Run(failed) })
 	group.Go(func() error { return a.housekeep(failed) })

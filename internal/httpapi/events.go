@@ -70,11 +70,11 @@ func (a *API) events(c *call) error {
 		c.status = http.StatusOK
 		return nil
 	}
-	address := a.opt.Address(c.r)
-	if !a.streams.enter(address, a.opt.StreamsPerAddress, a.opt.StreamsMost) {
-		return &seatflow.Error{Code: seatflow.CodeRateLimited, Reason: reasonStreams, RetryAfter: 5 * time.Second}
+	leave, err := c.enterStream()
+	if err != nil {
+		return err
 	}
-	defer a.streams.leave(address)
+	defer leave()
 
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -111,6 +111,16 @@ func (a *API) events(c *call) error {
 			return nil
 		}
 	}
+}
+
+// enterStream counts a stream in, unless there are too many.
+func (c *call) enterStream() (leave func(), err error) {
+	a := c.api
+	address := a.opt.Address(c.r)
+	if !a.streams.enter(address, a.opt.StreamsPerAddress, a.opt.StreamsMost) {
+		return nil, &seatflow.Error{Code: seatflow.CodeRateLimited, Reason: reasonStreams, RetryAfter: 5 * time.Second}
+	}
+	return func() { a.streams.leave(address) }, nil
 }
 
 // nextFrame waits for a frame until it is time for a heartbeat.

@@ -19,6 +19,7 @@ import (
 	"seatflow/internal/auth"
 	"seatflow/internal/booking"
 	"seatflow/internal/live"
+	"seatflow/internal/notice"
 	"seatflow/internal/payment"
 	"seatflow/internal/telemetry"
 )
@@ -81,6 +82,8 @@ func testOrder(n int, user seatflow.UserID, seats ...seatflow.SeatID) seatflow.O
 // fakes stands for everything behind the transport. It counts the calls that
 // would change something, and answers with err when it is set.
 type fakes struct {
+	rooms notice.Rooms
+
 	mu      sync.Mutex
 	house   *seatflow.House
 	err     error
@@ -445,7 +448,7 @@ func newServer(t testing.TB, edit ...func(*Options)) *server {
 		t.Fatal(err)
 	}
 	opt := Options{Booking: f, Catalog: fakeCatalog{f}, Plans: fakePlans{f}, Payments: fakePayments{f}, Sandbox: fakeSandbox{f},
-		Live: fakeLive{f}, Tokens: tokens, Log: log, Metrics: telemetry.NewMetrics(), Guests: true, Clock: stoppedClock{}, Version: "v0-test",
+		Live: fakeLive{f}, Notices: &f.rooms, Tokens: tokens, Log: log, Metrics: telemetry.NewMetrics(), Guests: true, Clock: stoppedClock{}, Version: "v0-test",
 		Verify: func(_ context.Context, show seatflow.ShowID, acked io.Reader) (any, error) {
 			n, err := io.Copy(io.Discard, acked)
 			return map[string]any{"show": show, "read": n}, err

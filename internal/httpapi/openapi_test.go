@@ -98,7 +98,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	}
 	for _, want := range strings.Fields(`
 		GET:/api/v1/shows GET:/api/v1/shows/{id} GET:/api/v1/shows/{id}/plan GET:/api/v1/shows/{id}/seats GET:/api/v1/shows/{id}/sync GET:/api/v1/shows/{id}/events
-		POST:/api/v1/guests POST:/api/v1/orders GET:/api/v1/orders GET:/api/v1/orders/{no} GET:/api/v1/orders/{no}/history
+		POST:/api/v1/guests POST:/api/v1/orders GET:/api/v1/orders GET:/api/v1/me/events GET:/api/v1/orders/{no} GET:/api/v1/orders/{no}/history
 		POST:/api/v1/orders/{no}/cancel POST:/api/v1/orders/{no}/extend POST:/api/v1/orders/{no}/payments
 		POST:/api/v1/sandbox/payments/{ref} POST:/api/v1/payments/{provider}/callback
 		POST:/api/v1/admin/halls GET:/api/v1/admin/halls POST:/api/v1/admin/halls/{id}/plans GET:/api/v1/admin/halls/{id}/plans/{version}

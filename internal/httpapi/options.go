@@ -13,6 +13,7 @@ import (
 	"seatflow/internal/auth"
 	"seatflow/internal/booking"
 	"seatflow/internal/live"
+	"seatflow/internal/notice"
 	"seatflow/internal/payment"
 	"seatflow/internal/telemetry"
 )
@@ -108,9 +109,10 @@ type VerifyFunc func(ctx context.Context, show seatflow.ShowID, acked io.Reader)
 type Options struct {
 	Booking  Booking
 	Catalog  Catalog
-	Plans    Plans    // nil: plan documents are off
-	Payments Payments // nil: payments are off
-	Sandbox  Sandbox  // nil: off
+	Plans    Plans       // nil: plan documents are off
+	Notices  notice.Port // nil: nobody is told of their orders
+	Payments Payments    // nil: payments are off
+	Sandbox  Sandbox     // nil: off
 	Live     Live
 	Tokens   *auth.Tokens
 

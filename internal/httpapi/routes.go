@@ -120,6 +120,12 @@ func (a *API) list() []*route {
 		{method: get, path: createPath, action: auth.ActionOrderRead, during: usual, handle: a.listOrders,
 			doc: doc{id: "listOrders", tag: tagOrders, summary: "List one's own orders", text: "Newest first.",
 				query: pageParams, answer: OrderList{}, codes: codes(cInvalid)}},
+		{method: get, path: "/api/v1/me/events", stream: true, action: auth.ActionOrderRead, handle: a.notices,
+			doc: doc{id: "watchOrders", tag: tagOrders, summary: "Watch one's own orders",
+				text: "Server-sent events: a `notice` when an order of one's own has changed, from whatever device, and a minute before a " +
+					"hold ends. Nothing is kept for who is not there: list the orders once connected, and after `missed`. " +
+					"`end` says why the server ends a stream, also when the token does.",
+				answer: stream{"notice": Notice{}, "end": StreamEnd{}}, media: "text/event-stream", codes: codes(cNotFound, cRate)}},
 		{method: get, path: "/api/v1/orders/{no}", action: auth.ActionOrderRead, during: usual, handle: onOrder(a.order),
 			doc: doc{id: "getOrder", tag: tagOrders, summary: "Read an order", text: "One's own; staff read any.",
 				answer: Order{}, codes: codes(cInvalid, cNotFound)}},

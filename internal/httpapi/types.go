@@ -390,7 +390,23 @@ type Sync struct {
 	Map                 *CompactMap  `json:"map,omitzero" doc:"Replaces what the client has: its revision is too long ago, or there was none"`
 }
 
+// Notice is a hint to one user that something of theirs has changed.
+type Notice struct {
+	Type     string     `json:"type" enum:"order.changed,hold.ending,missed"`
+	ID       string     `json:"id,omitzero" doc:"Of what it tells; a repeat has the same" example:"01JNZ8Q3W2M4T6V8X0Y2A4C6E8.2"`
+	ShowID   int64      `json:"showId,omitzero"`
+	OrderNo  string     `json:"orderNo,omitzero"`
+	Version  int64      `json:"version,omitzero" doc:"Of the order"`
+	Event    string     `json:"event,omitzero" doc:"What happened to the order" example:"order.paid"`
+	State    string     `json:"state,omitzero" doc:"The order's, after it"`
+	Seats    []int64    `json:"seats,omitzero" doc:"Concerned"`
+	Deadline *time.Time `json:"deadline,omitzero" doc:"When the hold ends"`
+	Device   string     `json:"device,omitzero" doc:"From which it was changed"`
+	TraceID  string     `json:"traceId,omitzero"`
+	At       time.Time  `json:"at"`
+}
+
 // StreamEnd says why the server ends a stream. A client may resume.
 type StreamEnd struct {
-	Reason string `json:"reason" enum:"slow,shutdown"`
+	Reason string `json:"reason" enum:"slow,shutdown,token"`
 }

@@ -9,6 +9,10 @@
 // there: a notice is a hint about facts that are elsewhere, and who connects
 // reads those.
 //
+// [Watch] feeds the rooms with what happens to orders: it follows the orders'
+// events on the bus while anybody is here, and keeps the deadlines of their
+// holds.
+//
 // # Failure
 //
 // A subscriber that does not read is cut: its channel is closed, and it reads

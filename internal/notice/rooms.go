@@ -142,6 +142,17 @@ func (r *Rooms) Here(user seatflow.UserID) bool {
 	return ok
 }
 
+// who lists the users who are here.
+func (r *Rooms) who() []seatflow.UserID {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	list := make([]seatflow.UserID, 0, len(r.rooms))
+	for user := range r.rooms {
+		list = append(list, user)
+	}
+	return list
+}
+
 // Users returns how many users have a subscription here.
 func (r *Rooms) Users() int {
 	r.mu.RLock()

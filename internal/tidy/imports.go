@@ -98,7 +98,7 @@ var Rooms = map[string]Room{
 	"internal/wording": {Ours: []string{root}, Drivers: []string{"golang.org/x/text"}},
 	"internal/httpapi": {
 		Ours: []string{root, "internal/auth", "internal/catalog", "internal/seatplan", "internal/booking",
-			"internal/payment", "internal/live", "internal/admission", "internal/reconcile", "internal/wording"},
+			"internal/payment", "internal/live", "internal/notice", "internal/admission", "internal/reconcile", "internal/wording"},
 		Drivers: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/text", "golang.org/x/time"},
 		Tests:   []string{"internal/memseats", "internal/ledger", "internal/guardian", "internal/verify", "internal/web"},
 	},
