@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { heard, listen, newShow, open, orderIs, pick, reader, rival, seat, seatIs, staff, useBrowser, wire } from './harness.mjs';
+import { base, heard, listen, newShow, open, orderIs, pick, reader, rival, seat, seatIs, staff, useBrowser, wire } from './harness.mjs';
 
 useBrowser();
 
@@ -176,4 +176,26 @@ test('a feed that breaks off resumes where it was', async (t) => {
   await anna.waitForFunction(() => document.querySelector('[data-testid=net]').dataset.state === 'live');
   const resumed = await Promise.all(feeds.map(async (r) => (await r.allHeaders())['last-event-id'] ?? new URL(r.url()).searchParams.get('lastEventId')));
   assert.ok(resumed.includes(before), `resumed at ${resumed}, not at ${before}`);
+});
+
+test('what a buyer does on one device the other shows, without being asked', async (t) => {
+  const show = await newShow({ title: 'Two devices' });
+  const desk = await reader(t);
+  await open(desk, show);
+  await pick(desk, 3);
+  await desk.getByTestId('hold').click();
+  await orderIs(desk, 'pending');
+  // A page that looks at nothing by itself: only a notice makes it look.
+  const orders = await desk.context().newPage();
+  await orders.addInitScript(() => { window.setInterval = () => 0; });
+  await orders.goto(`${base}/orders`);
+  await orders.locator('#orders [data-state="pending"]').waitFor();
+  const phone = await desk.context().newPage();
+  await phone.addInitScript(() => { window.setInterval = () => 0; });
+  await open(phone, show);
+  await orderIs(phone, 'pending');
+  await desk.getByTestId('cancel').click();
+  await orderIs(desk, 'cancelled');
+  await orders.locator('#orders [data-state="cancelled"]').waitFor();
+  await seatIs(phone, 3, { own: false });
 });

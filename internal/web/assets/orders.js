@@ -2,6 +2,7 @@
 
 import { $, h, setText, show } from './dom.js';
 import { countdown, money, when } from './format.js';
+import { Notices } from './notices.js';
 import { api, boot, errorText, i18n, t } from './shell.js';
 import { tail } from './paint.js';
 
@@ -71,6 +72,16 @@ $('failure-retry').addEventListener('click', load);
 document.addEventListener('visibilitychange', () => {
   if (!document.hidden) load();
 });
+let soon = 0; // several notices at once are one look
+new Notices({
+  session: api.session,
+  onNotice: () => {
+    soon ||= setTimeout(() => {
+      soon = 0;
+      load();
+    }, 100);
+  },
+}).start();
 setInterval(tick, 500);
 setInterval(() => {
   if (!document.hidden && (failure || orders?.some((o) => o.state === 'pending'))) load();

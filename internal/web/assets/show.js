@@ -10,6 +10,7 @@ import { Legend } from './legend.js';
 import { ListView, seatLabel } from './list.js';
 import { Live } from './live.js';
 import { SeatMap } from './map.js';
+import { Notices } from './notices.js';
 import { payDialog } from './pay.js';
 import { Purchase } from './purchase.js';
 import { saleState } from './sale.js';
@@ -307,7 +308,19 @@ setInterval(async () => {
   Object.assign(info, await api.show(showId).catch(() => ({})));
   renderBill();
 }, SHOW_FRESH_MS);
-// Another tab of the same reader bought or gave back; or this one slept.
+// The same reader bought or gave back on another device or in another tab; or
+// this one slept.
+let soon = 0; // several notices at once are one look
+new Notices({
+  session: api.session,
+  onNotice: (n) => {
+    if (n.showId !== undefined && n.showId !== info?.id) return;
+    soon ||= setTimeout(() => {
+      soon = 0;
+      page?.purchase.refresh().catch(() => {});
+    }, 100);
+  },
+}).start();
 addEventListener('storage', () => page?.purchase.refresh().catch(() => {}));
 document.addEventListener('visibilitychange', () => {
   if (!document.hidden) page?.purchase.refresh().catch(() => {});
